@@ -98,7 +98,7 @@ def test_a_failing_seed_is_made_smaller_on_wish(tidelog, nothing_happens):
 def test_mutants_are_named_where_one_is_unknown(tidelog):
     result = tidelog("simulate", "--mutants", "unheard-of")
     assert result.code == 1
-    assert "there is no mutant unheard-of: truncate-to-high-watermark, kip-101, " in result.err
+    assert "'unheard-of' is not a mutant; expected one of truncate-to-high-watermark, kip-101, " in result.err
 
 
 def test_a_mutant_that_is_found_out_is_a_row_of_the_table(tidelog):

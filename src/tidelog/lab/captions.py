@@ -18,7 +18,7 @@ LOG_END_QUERY = -3
 
 
 class Captions:
-    """Puts letters and events into words. `topic_id` is known once the topic is made."""
+    """Texts for letters and events. `topic_id` is set once the topic is created."""
 
     def __init__(self, stage: Stage, name: TopicPartition) -> None:
         self.stage = stage
@@ -48,7 +48,7 @@ class Captions:
         return f"Captions({self.name})"
 
     def letter(self, letter: Letter) -> str:
-        """What the letter says of the story's partition; empty where it says nothing."""
+        """Return what the letter says about the story's partition; empty if nothing."""
         text = self._texts.get(letter.kind)
         return text(letter) if text is not None else ""
 
@@ -56,7 +56,7 @@ class Captions:
         return " ".join(self.stage.names[broker] for broker in brokers)
 
     def _mine(self, topics: Sequence[Any]) -> Any:
-        """The entry of the story's partition in a message's topics."""
+        """Return the entry of the story's partition in a message's topics."""
         for topic in topics:
             known = {getattr(topic, key, None) for key in ("topic_id", "topic", "name")}
             if self.name.topic in known or self.topic_id in known:
@@ -151,7 +151,7 @@ class Captions:
     # Events.
 
     def event(self, who: str, event: Event) -> str:
-        """A line on what happened; empty where the story does not care."""
+        """Return a line on what happened; empty if the story does not show it."""
         fields = event.fields
         if fields.get("topic", self.name.topic) != self.name.topic:
             return ""
@@ -192,7 +192,7 @@ def led(captions: Captions, leader: int, epoch: int, isr: Sequence[int]) -> str:
 
 
 def _adding_partition(letter: Letter) -> str:
-    """A client adds a partition to its transaction; a broker asks whether one is in it before it writes."""
+    """A client adds a partition to its transaction, or a broker verifies one before it writes."""
     transactions = letter.message.transactions
     if transactions:
         return f"is {transactions[0].topics[0].name} in this transaction?"

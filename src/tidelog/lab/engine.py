@@ -38,11 +38,12 @@ ORDER = (
     "topic-deleted-during-a-move",
     "consumer-offsets-grow",
 )
-"""As a learner reads them."""
+"""Reading order."""
 
 
 @cache
 def names() -> tuple[str, ...]:
+    """Return the names of the lab's stories, in reading order."""
     folder = resources.files(__package__).joinpath("stories")
     found = {item.name.removesuffix(SUFFIX) for item in folder.iterdir() if item.name.endswith(SUFFIX)}
     return tuple(sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name)))
@@ -50,7 +51,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def find(name: str) -> Story:
-    """A story of the lab; ValueError where there is none of this name."""
+    """Return a story of the lab; ValueError if there is none of this name."""
     if name not in names():
         raise ValueError(f"There is no story {name}; the stories are: {', '.join(names())}.")
     file = f"{name}{SUFFIX}"
@@ -59,7 +60,7 @@ def find(name: str) -> Story:
 
 
 def open_file(path: Path | str) -> Story:
-    """A person's own story. StoryError where it is none, OSError where the file cannot be read."""
+    """Read a user's own story; StoryError if it is not one, OSError if the file cannot be read."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -73,7 +74,7 @@ def tell_by_name(name: str, knobs: Mapping[str, str]) -> Playback:
 
 
 Told = Callable[[Command, list[str]], None]
-"""Hears of every command what it told."""
+"""Called for every command with the lines that it told."""
 
 
 def tell(
@@ -83,8 +84,11 @@ def tell(
     told: Told | None = None,
     ended: Callable[[Play], None] | None = None,
 ) -> Playback:
-    """The same story with the same knobs is the same telling; `ended` gets the play at its end. StoryError where it
-    cannot go on, or an expectation is not met; ValueError where a knob is not the story's."""
+    """Tell a story; the same story with the same knobs is the same telling.
+
+    `ended` gets the play at its end. StoryError if the story cannot continue or an expectation is not met; ValueError
+    if the story does not have a knob.
+    """
     settled = story.settled(knobs or {})
     play = Play(story, settled)
     try:
@@ -119,7 +123,7 @@ def _step(play: Play, number: int, text: StepText, told: Told | None) -> Step:
 
 
 def _carry_out(play: Play, command: Command, told: Told | None) -> list[str]:
-    """What the command told, and what happened meanwhile."""
+    """Carry out the command; return what it told, and what happened meanwhile."""
     play.told.clear()
     play.command = filled_in(command, play.knobs)
     COMMANDS[command.verb].run(play, play.command)
@@ -136,7 +140,7 @@ def filled_in(command: Command, knobs: Mapping[str, str]) -> Command:
 
 
 def _sentence(play: Play, text: StepText, kind: str) -> str:
-    """The sentence for the knobs as they stand: the last one whose guard holds, so that a plain one may be refined."""
+    """Return the sentence for the knobs: the last one whose guard holds, so that a plain one may be refined."""
     sentences = text.says if kind == "says" else text.why
     fitting = [sentence.text for sentence in sentences if holds(sentence.guard, play.knobs)]
     return filled(fitting[-1], play.knobs) if fitting else ""
@@ -147,8 +151,11 @@ HISTORY = "history.jsonl"
 
 
 def export_disks(play: Play, folder: Path) -> None:
-    """Write what each broker has in its page cache to `folder`/its name, and what was acknowledged as a history.
-    FileExistsError where something is there already: logs of two stories must not be mixed."""
+    """Write what each broker has in its page cache to `folder`/its name, and acknowledged records as a history.
+
+    For `tidelog audit` and Kafka's own tools. FileExistsError if something is there already: logs of two stories must
+    not be mixed.
+    """
     for broker in play.stage.brokers:
         host, home = play.stage.hosts[broker], folder / broker
         home.mkdir(parents=True)
@@ -164,7 +171,7 @@ def export_disks(play: Play, folder: Path) -> None:
 
 
 def _history(play: Play) -> list[str]:
-    """As `tidelog check` writes it: every record that was acknowledged, the last time that it was sent."""
+    """Return the history as `tidelog check` writes it: every acknowledged record, the last time that it was sent."""
     told = {sent.label: sent.offset for sent in play.sent if sent.outcome == ACKNOWLEDGED and sent.offset >= 0}
     lines = [header_line(Header([play.name], {"story": play.story.name}))]
     for number, (label, offset) in enumerate(told.items()):

@@ -1,4 +1,4 @@
-"""The scenario language: how a story is written, and what is wrong with one that is not.
+"""The scenario language: how a story is written, and what is wrong with a text that is not a story.
 
 A story is a text of lines: first its header (`title:`, `source:`, `about:`, `knob NAME: VALUE [DEFAULT] …`), then
 steps:
@@ -10,8 +10,9 @@ steps:
     what the command is expected to tell, up to an empty line
 
 A command above the first `step:` is a step of its own. A line may begin with a guard, `{knob=value|value}` or
-`{knob!=value}` (also `why {…}: …`): it counts only where the knobs stand so; on a `step:` it governs the whole step.
-`$knob` stands for the knob's value, `#` begins a comment. Every error names the file, the line, and what was expected.
+`{knob!=value}` (also `why {…}: …`): it applies only if the knobs have these values; on a `step:` it applies to the
+whole step. `$knob` stands for the knob's value, `#` begins a comment. Every error names the file, the line, and what
+was expected.
 """
 
 import re
@@ -52,7 +53,7 @@ class Sentence:
 
 @dataclass(slots=True)
 class Command:
-    """One command with its words, its options (`name=value`), and what it is expected to tell (None: anything)."""
+    """One command with its words, its options (`name=value`), and the lines it is expected to tell (None: any)."""
 
     verb: str
     words: list[str]
@@ -65,7 +66,7 @@ class Command:
 
 @dataclass(slots=True)
 class StepText:
-    """`says` and `why` have one sentence for each way the knobs may stand; the last whose guard holds is told."""
+    """`says` and `why` have one sentence for each setting of the knobs; the last whose guard holds is told."""
 
     line: int
     guard: Guard = ()
@@ -95,7 +96,9 @@ class Story:
         return StoryError(self.file, line, sentence)
 
     def settled(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Every knob as it stands; ValueError where one is not this story's, or its value is not allowed."""
+        """Return the value of every knob; ValueError if the story does not have the knob or does not
+        allow the value.
+        """
         for name, value in given.items():
             knob = self.knobs.get(name)
             if knob is None:
@@ -115,7 +118,7 @@ def filled(text: str, knobs: Mapping[str, str]) -> str:
 
 
 class Verb(NamedTuple):
-    """How a command is written: its usage, how many words it takes, and its options' names (None: any)."""
+    """How a command is written: its usage, its least and most words, and the names of its options (None: any)."""
 
     usage: str
     least: int
@@ -247,12 +250,12 @@ class Reader:
 
 
 def read(name: str, file: str, text: str, verbs: Mapping[str, Verb]) -> Story:
-    """StoryError where the text is no story."""
+    """Read a story; StoryError if the text is not one."""
     return Reader(name, file, text, verbs).read()
 
 
 def rewritten(text: str, told: Mapping[int, Sequence[str]]) -> str:
-    """The text with what each command (by its line) told in place of what was expected."""
+    """Return the text with what each command (by its line) told in place of what was expected."""
     out: list[str] = []
     skipping = False
     for number, line in enumerate(text.splitlines(), 1):

@@ -32,7 +32,7 @@ class Shown:
         )
 
     def __or__(self, other: "Shown") -> "Shown":
-        """Two playbacks of a story beside each other: `story(…) | story(…)`."""
+        """Show two playbacks of a story beside each other: `story(…) | story(…)`."""
         return Shown(self.playbacks + other.playbacks)
 
     def _repr_html_(self) -> str:
@@ -41,8 +41,11 @@ class Shown:
 
 
 def story(name: str, **knobs: object) -> Shown:
-    """Tell a story of the lab. Knobs are written with `_` for `.` (`min_insync_replicas=2`); ValueError where the
-    story, the knob or its value is not known."""
+    """Tell a story of the lab.
+
+    Knobs are written with `_` for `.` (`min_insync_replicas=2`); ValueError if the story, the knob or its value is
+    unknown.
+    """
     given = {_knob(knob): str(value).lower() for knob, value in knobs.items()}
     return Shown((tell_by_name(name, given),))
 

@@ -1,4 +1,4 @@
-"""A story under way: its stage, what its clients were told, and what was said since the last look."""
+"""A story under way: its stage, what its clients were answered, and the messages since the last step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,8 +37,10 @@ class Sent:
 
 @dataclass(slots=True)
 class Application:
-    """Who reads with a committed position: `done` is what it has carried out, in order, over all its lives.
-    `identity`: the producer id, epoch and next sequence of its transactions in this life."""
+    """Reads with a committed position: `done` is what it has processed, in order, over all its lives.
+
+    `identity`: the producer ID, epoch and next sequence of its transactions in this life.
+    """
 
     done: list[str] = field(default_factory=list)
     position: int = 0
@@ -47,7 +49,7 @@ class Application:
 
 
 class Play:
-    """What commands work on. `told` collects the lines of the present command, `messages` those of the step."""
+    """What commands work on. `told` collects the lines of the current command, `messages` those of the step."""
 
     def __init__(self, story: Story, knobs: dict[str, str]) -> None:
         self.story = story
@@ -55,12 +57,12 @@ class Play:
         self.command: Command | None = None
         self.name = TOPIC
         self.shown = TOPIC
-        """What is looked at: the story's partition, or one of an internal topic."""
+        """The partition that is shown: the story's, or one of an internal topic."""
         self.sent: list[Sent] = []
         self.read: dict[int, str] = {}
-        """What consumers were given at each offset, the first time."""
+        """The record that consumers received at each offset, the first time."""
         self.changed: dict[int, str] = {}
-        """A sentence on every offset where consumers read another record than before."""
+        """A sentence for every offset where consumers read another record than before."""
         self.last_read: list[str] = []
         self.application = Application()
         self.producers: dict[str, tuple[int, int, int]] = {}
@@ -93,7 +95,7 @@ class Play:
         self.begun = self._stage.world.micros
 
     def check_options(self, options: dict[str, str]) -> None:
-        """A broker's options by Kafka's names."""
+        """Check a broker's options, by Kafka's names."""
         unknown = BrokerConfig.unknown(options)
         if unknown:
             raise self.impossible(f"there is no option {unknown[0]}; expected one of a broker's.")
@@ -156,7 +158,7 @@ class Play:
     # Time.
 
     def run(self, micros: int | None = None) -> None:
-        """Let the world go on, and hear what clients were answered."""
+        """Let the world continue, and collect what clients were answered."""
         if micros is None:
             self.stage.run()
         else:
@@ -184,13 +186,13 @@ class Play:
     # Brokers.
 
     def broker(self, name: str) -> str:
-        """A broker of the story, by its name."""
+        """Return a broker of the story, by its name."""
         if name not in self.stage.brokers:
             raise self.impossible(f"there is no broker {name}; expected one of: {', '.join(self.stage.brokers)}.")
         return name
 
     def party(self, name: str) -> str:
-        """The name on the network of a broker, the controller, or the client."""
+        """Return the name on the network of a broker, the controller, or the client."""
         if name == "client":
             return name
         if name not in self.stage.hosts:
@@ -222,13 +224,13 @@ class Play:
         return self.stage.ask(self._client, broker, key, request)
 
     def answer(self, broker: str, key: int, request: Any, *, seconds: int = 10) -> Any:
-        """Ask and wait for the answer; None where none comes."""
+        """Send a request and return the response; None if there is none."""
         question = self.ask(broker, key, request)
         self.stage.until(lambda: question.over, seconds * 1_000_000)
         return question.answer
 
     def questions(self, broker: str) -> list[Letter]:
-        """What the follower wants to ask its leader, held for a hand to let go."""
+        """Return the requests from the follower to its leader that are held."""
         held = self.stage.post.waiting(self.stage.hosts[broker].name, kinds=FOLLOWERS_QUESTIONS)
         partition = self.stage.partition(broker, self.name)
         leader = self.stage.names.get(partition.leader_id if partition is not None else -1)

@@ -1,4 +1,6 @@
-"""A story that was told: every step with every replica's log, and the verdict. Plain data, for whoever draws it."""
+"""A story that was told: every step with every replica's log, and the verdict. Plain data, for the terminal, page and
+notebook.
+"""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -18,11 +20,11 @@ class RecordView:
 
 @dataclass(slots=True)
 class ReplicaView:
-    """One broker's replica as it stands after a step.
+    """One broker's replica after a step.
 
-    `role`: "leader", "follower", "idle" (no role yet) or "down"; of a broker that is down the log is what its disk
-    holds, and `leader_epoch` and `hw` are what it last knew. `isr` and `remote` (broker → LEO as the leader knows it,
-    -1 where it has not fetched in this epoch) belong to a leader and are empty elsewhere. `epochs` is the epoch cache.
+    `role`: "leader", "follower", "idle" (no role yet) or "down"; for a broker that is down, the log is what its disk
+    holds, and `leader_epoch` and `hw` are the last it knew. `isr` and `remote` (broker → LEO as the leader knows it, -1
+    if it has not fetched in this epoch) belong to a leader and are empty otherwise. `epochs` is the epoch cache.
     """
 
     broker: str
@@ -40,8 +42,11 @@ class ReplicaView:
 
 @dataclass(slots=True)
 class Message:
-    """What one party sent to another in a step. `kind` is the request's name ("Fetch", "Produce", …, an answer ends in
-    " answer"); `delivered` is False while it is held on its way, or where it was lost."""
+    """What one party sent to another in a step.
+
+    `kind` is the request's name ("Fetch", "Produce", …; a response ends in " answer"); `delivered` is False while it is
+    held, or if it was lost.
+    """
 
     source: str
     target: str
@@ -53,7 +58,8 @@ class Message:
 @dataclass(slots=True)
 class Step:
     """`number` counts from 1; `millis` is the world's clock since the story began; `says`: what happens; `why`: why;
-    `happened`: what clients and brokers told meanwhile, a line each."""
+    `happened`: what clients and brokers reported meanwhile, a line each.
+    """
 
     number: int
     millis: float
@@ -67,7 +73,8 @@ class Step:
 @dataclass(slots=True)
 class Verdict:
     """`ok`: nothing acknowledged is gone and all logs agree. `lost`: acknowledged records that the partition no longer
-    has; `differs`: offsets at which two replicas hold different records."""
+    has; `differs`: offsets at which two replicas hold different records.
+    """
 
     ok: bool
     lost: list[RecordView] = field(default_factory=list)
@@ -77,7 +84,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class Playback:
-    """`source`: the document and the KIP that the story comes from; `knobs`: every switch as it stood."""
+    """`source`: the document and the KIP that the story comes from; `knobs`: the value of every knob."""
 
     name: str
     title: str
@@ -88,5 +95,5 @@ class Playback:
 
 
 def to_json(telling: Playback) -> dict[str, Any]:
-    """What `json.dumps` takes; tuples are lists, `remote` is an object."""
+    """Return what `json.dumps` takes; tuples become lists, `remote` an object."""
     return asdict(telling)

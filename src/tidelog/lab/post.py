@@ -1,8 +1,8 @@
-"""The network as a story needs it: every message can be read, held on its way, and let go by hand.
+"""The network as a story needs it: every message can be read, held on its way, and delivered by hand.
 
-What a party sends is cut into frames, each a `Letter`. A letter that a rule names is held, and so is everything
-behind it on its connection, for a stream keeps its order. Questions of followers (`Fetch`, `OffsetForLeaderEpoch`)
-are held always while replication goes by hand.
+What a party sends is cut into frames, each a `Letter`. A letter that a rule names is held, and so is everything behind
+it on its connection, because a stream keeps its order. Requests of followers (`Fetch`, `OffsetForLeaderEpoch`) are
+always held while replication goes by hand.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,8 +19,10 @@ ANSWER = " answer"
 
 @dataclass(slots=True, eq=False)
 class Letter:
-    """One frame on its way. `kind` is the request's name, of an answer with " answer" behind it; `request` is the
-    request that an answer is for."""
+    """One frame on its way.
+
+    `kind` is the request's name, followed by " answer" for a response; `request` is the request that a response is for.
+    """
 
     end: End
     frame: bytes
@@ -39,7 +41,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Hold what goes from source to target, of these kinds or (none) of all."""
+    """Hold what is sent from source to target, of these kinds or (none) of all."""
 
     source: str
     target: str
@@ -55,7 +57,7 @@ OnMessage = Callable[[Letter, bool], None]
 
 
 class Post(Network):
-    """`on_message(letter, delivered)` hears of every letter that goes, and of every one that a rule holds."""
+    """Calls `on_message(letter, delivered)` for every letter that is sent, and for every one that a rule holds."""
 
     def __init__(self, clock: Clock, weather: Weather, on_message: OnMessage) -> None:
         super().__init__(clock, weather)
@@ -105,7 +107,7 @@ class Post(Network):
     # By hand.
 
     def waiting(self, source: str = "", target: str = "", kinds: frozenset[str] = frozenset()) -> list[Letter]:
-        """Held letters on connections that still stand, oldest first."""
+        """Return held letters on open connections, oldest first."""
         self.held = [letter for letter in self.held if letter.end.link.open]
         return [
             letter
@@ -118,7 +120,7 @@ class Post(Network):
         self._go(letter)
 
     def lose(self, letter: Letter) -> None:
-        """The letter never arrives: its connection breaks."""
+        """Lose the letter: its connection breaks."""
         self.held.remove(letter)
         self.reset(letter.end.link)
 

@@ -10,12 +10,12 @@ PRODUCE, FETCH, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID, ALTER_CONFIGS, E
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT, ALTER_REASSIGNMENTS = 24, 25, 26, 28, 45
 VERSIONS = {0: 9, 1: 12, 8: 8, 9: 7, 10: 2, 19: 7, 20: 5, 22: 4, 24: 3, 25: 3, 26: 3, 28: 3, 43: 2, 44: 1, 45: 0}
-"""The version in which each request is asked."""
+"""The version of each request."""
 
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """`over` once there is an answer, or none can come (`answer` is then None)."""
+    """`over` once there is a response, or none can arrive (`answer` is then None)."""
 
     key: int
     request: Any

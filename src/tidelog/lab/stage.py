@@ -38,16 +38,17 @@ PROPERTIES = {
     "replica.fetch.wait.max.ms": "100",
     "replica.lag.time.max.ms": "30000",
 }
-"""Kafka's defaults, but for internal topics (one replica, one partition) and for `replica.fetch.wait.max.ms`: a fetch
-that finds nothing is answered after 100 ms."""
+"""Kafka's defaults, except for internal topics (one replica, one partition) and `replica.fetch.wait.max.ms`: a fetch
+that finds nothing is answered after 100 ms.
+"""
 
 TURN = SECOND // 5
-"""How long the world goes on after a command."""
+"""How long the world continues after a command."""
 PATIENCE = 20 * SECOND
 
 
 class OnlyWhatWasSynced(Random):
-    """What a disk draws at a power loss, without chance: of what was not synced nothing survives."""
+    """What a disk draws at a power loss, without randomness: nothing survives that was not synced."""
 
     def random(self) -> float:
         return 1 - 2**-53
@@ -65,7 +66,7 @@ def weather() -> Faults:
 
 
 class Stage:
-    """`happened(host, event)` hears of every event of a node; `on_message` of every message."""
+    """Calls `happened(host, event)` for every event of a node, and `on_message` for every message."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class Stage:
         self.world.run(micros)
 
     def until(self, condition: Callable[[], bool], micros: int = PATIENCE) -> bool:
-        """Let time pass until the condition holds; whether it does."""
+        """Let time pass until the condition holds; return whether it does."""
         return self.world.run(micros, condition)
 
     def open(self) -> None:
@@ -121,12 +122,12 @@ class Stage:
         return self.names[tree.parse_controller(node.data)] if node is not None else ""
 
     def name_of(self, party: str) -> str:
-        """A broker's name in the story, from its name on the network."""
+        """Return a broker's name in the story, from its name on the network."""
         number = party.removeprefix("broker-")
         return self.names[int(number)] if number.isdecimal() else party
 
     def state(self, name: TopicPartition) -> tree.LeadershipState | None:
-        """What the controller has written of the partition."""
+        """Return the partition's state as the controller has written it."""
         node = self.world.tree.nodes.get(tree.state_path(*name))
         return tree.parse_state(node.data) if node is not None else None
 
@@ -135,7 +136,7 @@ class Stage:
         return self.names[state.leader] if state is not None and state.leader >= 0 else ""
 
     def partition(self, broker: str, name: TopicPartition) -> Partition | None:
-        """The replica of a broker that runs."""
+        """Return the replica of a running broker."""
         node = self.hosts[broker].node
         return node.replicas.get(*name) if isinstance(node, Node) else None
 
@@ -146,7 +147,7 @@ class Stage:
 
     @contextmanager
     def controller_paused(self) -> Iterator[None]:
-        """What happens meanwhile the controller notices at once, as if it had happened in one moment."""
+        """Pause the controller: it notices everything that happens meanwhile at once."""
         controller = self.hosts[CONTROLLER]
         assert controller.life is not None
         controller.life.pause()
@@ -154,7 +155,7 @@ class Stage:
         self.world.resume(controller)
 
     def bounce(self, broker: str, *, power: bool = False) -> None:
-        """Kill the process, or take its machine's power, and start it again before anybody has noticed."""
+        """Kill the process, or cut its machine's power, and restart it before the controller notices."""
         host = self.hosts[broker]
         registration = tree.broker_path(host.broker_id)
         with self.controller_paused():
@@ -166,7 +167,7 @@ class Stage:
             self.until(lambda: registration in nodes and nodes[registration].created != old)
 
     def write_back(self, broker: str) -> None:
-        """The operating system writes what is dirty to the disk, as it does every few seconds."""
+        """Write dirty data to the disk, as the operating system does every few seconds."""
         disk = self.hosts[broker].disk
         for inode in disk.names.values():
             if inode is not None:
@@ -180,10 +181,10 @@ class Stage:
         self._happened(self.names[host.broker_id], event)
 
     def stepped(self, world: World, host: Host) -> None:
-        """Stories look when a step is over."""
+        """Views are taken when a step of the story is over."""
 
     def ended(self, world: World, host: Host, how: str) -> None:
-        """Deaths are the story's own doing."""
+        """Only the story ends brokers."""
 
     def tree_changed(self, world: World) -> None:
-        """Elections are told by the controller's events."""
+        """The controller's events report elections."""

@@ -1,4 +1,4 @@
-"""How a story ended, from the bytes: what was acknowledged and is gone, and where replicas hold different records."""
+"""The verdict on a story, from the bytes: acknowledged records that are gone, and offsets where replicas differ."""
 
 from itertools import combinations
 
@@ -15,7 +15,7 @@ LEFT = "The topic is gone, but a folder of it is left on"
 
 
 def verdict(play: Play) -> Verdict:
-    """Of a topic that is gone only what consumers and applications saw is judged."""
+    """Return the verdict; of a deleted topic only what consumers and applications saw is judged."""
     sentences: list[str] = []
     lost_records: list[RecordView] = []
     apart: list[int] = []
@@ -45,7 +45,9 @@ def _gone_sentence(play: Play) -> str:
 
 
 def lost(play: Play) -> list[RecordView]:
-    """Acknowledged records that the leader does not hold where it said; with no leader, that no disk holds."""
+    """Return acknowledged records that the leader does not hold at their offset; without a leader,
+    that no disk holds.
+    """
     held = _held(play.stage, play.name)
     found: dict[tuple[int, str], RecordView] = {}
     for sent in play.sent:
@@ -66,7 +68,7 @@ def _held(stage: Stage, name: TopicPartition) -> set[tuple[int, str]]:
 
 
 def differs(views: list[ReplicaView]) -> list[int]:
-    """Offsets at which two replicas that run hold different records."""
+    """Return the offsets at which two running replicas hold different records."""
     logs = [{record.offset: (record.epoch, record.label) for record in view.records} for view in views]
     return sorted({o for one, other in combinations(logs, 2) for o in one.keys() & other.keys() if one[o] != other[o]})
 
@@ -87,7 +89,7 @@ def _apart_sentence(views: list[ReplicaView], offset: int) -> str:
 
 
 def _twice(play: Play) -> list[str]:
-    """Values that were produced once and stand in the log more than once."""
+    """Report values that were produced once and are in the log more than once."""
     leader = play.stage.leader(play.name)
     if not leader or not play.stage.hosts[leader].up:
         return []
@@ -103,7 +105,7 @@ def _twice(play: Play) -> list[str]:
 
 
 def _unread(play: Play) -> list[str]:
-    """Records that a consumer was given and that the leader does not hold."""
+    """Report records that a consumer received and that the leader does not hold."""
     if not play.stage.leader(play.name):
         return []
     held = _held(play.stage, play.name)

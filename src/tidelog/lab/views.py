@@ -1,4 +1,4 @@
-"""What a replica holds, read from the bytes on its broker's disk; what it believes, asked of the running node."""
+"""What a replica holds, read from the bytes on its broker's disk, and the state of the running node."""
 
 from collections.abc import Sequence
 
@@ -17,11 +17,11 @@ from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCo
 
 DOWN = "down"
 COMMITTED_OFFSET = b"\x00\x01"
-"""How the key of a committed offset begins, in the groups' topic."""
+"""The first bytes of the key of a committed offset, in the groups' topic."""
 
 
 def replicas(stage: Stage, name: TopicPartition) -> list[ReplicaView]:
-    """Every broker of the story that holds, or held, a replica."""
+    """Return the view of every broker of the story that holds, or held, a replica."""
     return [
         replica(stage, broker, name)
         for broker in stage.brokers
@@ -75,7 +75,7 @@ def _running(stage: Stage, broker: str, partition: Partition, found: list[Record
 
 
 def records_on(disk: SimDisk, name: TopicPartition) -> list[RecordView]:
-    """Every record in the replica's segments, as its bytes say; `synced` where the platter holds the same bytes."""
+    """Return every record in the replica's segments; `synced` if the disk holds the same bytes durably."""
     found: list[RecordView] = []
     for path in sorted(path for path in disk.names if path.startswith(folder(name) + "/") and path.endswith(".log")):
         inode = disk.names[path]
@@ -101,7 +101,7 @@ def _records_in(inode: Inode, *, named: bool) -> Sequence[RecordView]:
 
 
 def label(record: records.Record, batch: records.BatchHeader) -> str:
-    """The value; of a marker what it says, of a group's committed offset whose it is and how far."""
+    """Return the record's value; for a marker its kind, for a group's committed offset the partition and offset."""
     if batch.is_control:
         marker = records.read_marker(record)
         return "commit" if marker is not None and marker.committed else "abort"

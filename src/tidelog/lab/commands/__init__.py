@@ -1,7 +1,8 @@
 """What a story can do: one table of commands, a file for each kind.
 
-A command takes the play and its words, does what it says, and lets the world go on for a moment; what happened
-meanwhile is in `Play.told`. What cannot be done (kill the dead, start the living) is refused with its line.
+A command gets the play and its words, carries them out, and lets the world continue for a moment; what happened
+meanwhile is in `Play.told`. An impossible command (killing a dead broker, starting a running one) is refused with its
+line.
 """
 
 from tidelog.lab.commands import application, brokers, clients, inspection, messages, topics

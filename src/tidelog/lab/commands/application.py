@@ -47,11 +47,11 @@ GROUPS, TRANSACTIONS = 0, 1
 TRIES = 20
 
 Code = Callable[[Any], int]
-"""The error code in an answer."""
+"""The error code in a response."""
 
 
 def coordinator(play: Play, kind: int = GROUPS) -> str:
-    """Asked until its topic stands, as every client does."""
+    """Find the coordinator, again until its topic exists, as every client does."""
     request = FindCoordinatorRequest(key=GROUP, key_type=kind)
     answer = request_until_accepted(
         play, lambda: CONTROLLER, requests.FIND_COORDINATOR, request, lambda found: int(found.error_code)
@@ -60,7 +60,7 @@ def coordinator(play: Play, kind: int = GROUPS) -> str:
 
 
 def request_until_accepted(play: Play, broker: Callable[[], str], key: int, request: Any, code: Code) -> Any:
-    """Ask again while it is refused: coordinators load, topics are made."""
+    """Repeat the request while it is refused: coordinators load, topics are created."""
     for _ in range(TRIES):
         answer = play.answer(broker(), key, request)
         if answer is not None and code(answer) == 0:
@@ -70,7 +70,7 @@ def request_until_accepted(play: Play, broker: Callable[[], str], key: int, requ
 
 
 def init_producer(play: Play) -> None:
-    """A new life: the transactional id gets its next epoch."""
+    """Begin a new life: the transactional ID gets its next epoch."""
     if play.stage.state(RESULTS) is None:
         topics.make(play, RESULTS.topic, [play.leader()], {})
     request = InitProducerIdRequest(transactional_id=GROUP, transaction_timeout_ms=TIMEOUT_MS)
@@ -79,7 +79,7 @@ def init_producer(play: Play) -> None:
 
 
 def run_transaction(play: Play, value: str, position: int, *, end: bool) -> None:
-    """One transaction: the result, the position, and the end, which a crash leaves out."""
+    """Run one transaction: the result, the position, and the end, which a crash leaves out."""
     if play.application.identity is None:
         init_producer(play)
     assert play.application.identity is not None
@@ -153,7 +153,7 @@ def _add_position(play: Play, position: int, number: int, epoch: int) -> None:
 
 
 def committed_results(play: Play) -> list[str]:
-    """What a reader of committed records finds in the results: neither markers nor what was aborted."""
+    """Return what a reader of committed records finds in the results: no markers and no aborted records."""
     content = b""
     aborted: set[tuple[int, int]] = set()
     while True:
@@ -179,7 +179,7 @@ def _end_offset(content: bytes) -> int:
 
 
 def _without_aborted(content: bytes, aborted: set[tuple[int, int]]) -> list[str]:
-    """A producer's records are aborted from the first offset named up to its next marker."""
+    """Leave out aborted records: a producer's, from the first offset named up to its next marker."""
     found: list[str] = []
     dropped: set[int] = set()
     for batch in records.batches(content):
@@ -195,7 +195,7 @@ SEMANTICS = ("at_most_once", "at_least_once", "exactly_once")
 
 
 def work(play: Play, command: Command) -> None:
-    """Carry out the next record, or all; `crash=between` dies between the two halves of one, whatever their order."""
+    """Process the next record, or all; `crash=between` crashes between the two halves, whatever their order."""
     if command.words not in ([], ["all"]):
         raise play.impossible(f"expected `work` or `work all`, not `{command.text}`.")
     if play.application.killed:
@@ -235,8 +235,10 @@ def _process_record(play: Play, offset: int, value: str, semantics: str, *, cras
 
 
 def recover(play: Play, command: Command) -> None:
-    """The application starts again, at its committed position. A transaction that its last life left open is aborted
-    first: that life is fenced."""
+    """Restart the application at its committed position.
+
+    An open transaction of its last life is aborted first: that life is fenced.
+    """
     application = play.application
     application.killed = False
     if _semantics(play, command) == "exactly_once":

@@ -1,4 +1,4 @@
-"""Brokers that come, go, and come back with what their disks kept."""
+"""Brokers that start and stop, and restart with what their disks kept."""
 
 from tidelog.lab.language import Command, Verb
 from tidelog.lab.play import CommandEntry, Play, command_entry
@@ -15,7 +15,7 @@ def cluster(play: Play, command: Command) -> None:
 
 
 def kill(play: Play, command: Command) -> None:
-    """The processes die, their page caches stay; their sessions end at once."""
+    """Kill the processes; their page caches stay, their sessions end at once."""
     with play.stage.controller_paused():
         for name in command.words:
             play.stage.world.kill(play.stage.hosts[play.running(name)])
@@ -24,7 +24,7 @@ def kill(play: Play, command: Command) -> None:
 
 
 def power(play: Play, command: Command) -> None:
-    """The machines die, and what was not synced with them; their sessions end after their term."""
+    """Cut the power of the machines; unsynced data are lost, their sessions end after their term."""
     with play.stage.controller_paused():
         for name in command.words:
             play.stage.world.lose_power(play.stage.hosts[play.running(name)])
@@ -39,7 +39,7 @@ def start(play: Play, command: Command) -> None:
 
 
 def stop(play: Play, command: Command) -> None:
-    """A wished stop: leadership is handed over, the log is flushed and closed."""
+    """Stop cleanly: leadership is handed over, the log is flushed and closed."""
     for name in command.words:
         host = play.stage.hosts[play.running(name)]
         play.stage.world.stop(host)
@@ -77,14 +77,14 @@ def resume(play: Play, command: Command) -> None:
 
 
 def expire(play: Play, command: Command) -> None:
-    """The broker's session ends although it runs: the controller takes it for dead."""
+    """Expire the broker's session although it runs: the controller considers it dead."""
     for name in command.words:
         play.stage.world.lose_session(play.stage.hosts[play.running(name)])
     play.run()
 
 
 def option(play: Play, command: Command) -> None:
-    """Brokers that start from now on have these options."""
+    """Set options of brokers that start from now on."""
     play.check_options(command.options)
     play.stage.options.update(command.options)
 

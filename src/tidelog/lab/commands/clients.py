@@ -20,7 +20,7 @@ NO_PRODUCER = (-1, -1, -1)
 
 
 def produce(play: Play, command: Command) -> None:
-    """One request for each value, to the leader or to the broker that is named."""
+    """Send one request for each value, to the leader or to the named broker."""
     acks = command.options.get("acks", play.knobs.get("acks", "all"))
     if acks not in ACKS:
         raise play.impossible(f"expected acks=0, acks=1 or acks=all, not acks={acks}.")
@@ -31,7 +31,7 @@ def produce(play: Play, command: Command) -> None:
 
 
 def retry(play: Play, command: Command) -> None:
-    """The same batch again, as a producer does that got no answer."""
+    """Send the same batch again, as a producer does without a response."""
     for value in command.words:
         earlier = next((sent for sent in reversed(play.sent) if sent.label == value), None)
         if earlier is None:
@@ -72,7 +72,7 @@ def _loss(play: Play, target: str, what: str) -> Rule | None:
 
 
 def _batch(play: Play, value: str, options: dict[str, str]) -> bytes:
-    """With `by`, the batch of an idempotent producer: it has an id and a place in its sequence (KIP-98)."""
+    """Return a batch; with `by`, that of an idempotent producer, with ID and sequence (KIP-98)."""
     number, epoch, sequence = _identity(play, options["by"]) if "by" in options else NO_PRODUCER
     wall = WALL_START + play.stage.world.micros // 1000
     key = options["key"].encode() if "key" in options else None
@@ -96,7 +96,7 @@ def _identity(play: Play, producer: str) -> tuple[int, int, int]:
 
 
 def consume(play: Play, command: Command) -> None:
-    """What a consumer is given from an offset on; `to=leo` reads as if there were no high watermark."""
+    """Read from an offset on; `to=leo` reads as if there were no high watermark."""
     position = _number(play, command.options.get("from", "0"))
     broker = play.running(command.options["on"]) if "on" in command.options else play.leader()
     if command.options.get("to", "hw") == "leo":

@@ -1,4 +1,4 @@
-"""Looking at the replicas, and saying what must be seen."""
+"""Commands that show replicas, and that check an expectation."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def show(play: Play, command: Command) -> None:
 
 
 def look(play: Play, command: Command) -> None:
-    """From now on this partition is looked at: `look __consumer_offsets-0`, or the story's own."""
+    """Show this partition from now on: `look __consumer_offsets-0`, or the story's own."""
     topic, dash, number = command.words[0].rpartition("-")
     if not dash or not number.isdecimal():
         raise play.impossible(f"expected a partition as in t-0, not {command.words[0]}.")
@@ -27,7 +27,7 @@ def look(play: Play, command: Command) -> None:
 
 
 def line(view: ReplicaView) -> str:
-    """One replica as a line of text: records as label@epoch, an unsynced one with a `~`."""
+    """Return one replica as a line of text: records as label@epoch, an unsynced one with a `~`."""
     records = " ".join(f"{r.label}@{r.epoch}{'' if r.synced else '~'}" for r in view.records) or "-"
     epochs = " ".join(f"{epoch}:{start}" for epoch, start in view.epochs) or "-"
     text = f"{view.broker} {view.role:<8} epoch {view.leader_epoch:>2}  LEO {view.leo}  HW {view.hw}"
@@ -38,7 +38,7 @@ def line(view: ReplicaView) -> str:
 
 
 def expect(play: Play, command: Command) -> None:
-    """`expect WHAT VALUES…`: refused with what is there instead."""
+    """`expect WHAT VALUES…`: refuse the story with what was found instead."""
     what, *values = command.words
     found_by = LOOKS.get(what)
     if found_by is None:
@@ -51,7 +51,7 @@ def expect(play: Play, command: Command) -> None:
 
 
 Look = tuple[list[str], list[str]]
-"""What is found, and what was wanted, both as words."""
+"""What was found, and what was expected, both as words."""
 
 
 def _of(play: Play, values: list[str]) -> ReplicaView:
@@ -73,7 +73,7 @@ def _epochs(play: Play, values: list[str]) -> Look:
 
 
 def _remote(play: Play, values: list[str]) -> Look:
-    """`expect remote A B 1`: what the leader A believes of B."""
+    """`expect remote A B 1`: the log end of B that the leader A knows."""
     return [str(_of(play, values).remote.get(values[1], ""))], values[2:]
 
 
@@ -91,7 +91,7 @@ def _isr(play: Play, values: list[str]) -> Look:
 
 
 def _outcome(outcome: str) -> Callable[[Play, list[str]], Look]:
-    """Every value's last attempt ended so."""
+    """Expect that every value's last attempt had this outcome."""
 
     def found(play: Play, values: list[str]) -> Look:
         last = {sent.label: sent.outcome for sent in play.sent}

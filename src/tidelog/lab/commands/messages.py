@@ -23,13 +23,13 @@ def _kinds(command: Command) -> frozenset[str]:
 
 
 def hold(play: Play, command: Command) -> None:
-    """From now on what goes this way is held."""
+    """Hold messages of this way from now on."""
     source, target = _way(play, command)
     play.stage.post.rules.append(Rule(source, target, _kinds(command)))
 
 
 def release(play: Play, command: Command) -> None:
-    """Nothing is held this way any more, and what was arrives."""
+    """Hold nothing of this way any more, and deliver what was held."""
     source, target = _way(play, command)
     post = play.stage.post
     kept = [rule for rule in post.rules if (rule.source, rule.target) != (source, target)]
@@ -50,19 +50,19 @@ def _held(play: Play, command: Command) -> Letter:
 
 
 def deliver(play: Play, command: Command) -> None:
-    """The oldest message held this way arrives."""
+    """Deliver the oldest message held of this way."""
     play.stage.post.deliver(_held(play, command))
     play.run()
 
 
 def drop(play: Play, command: Command) -> None:
-    """The oldest message held this way is lost, with its connection."""
+    """Lose the oldest message held of this way, with its connection."""
     play.stage.post.lose(_held(play, command))
     play.run()
 
 
 def cut(play: Play, command: Command) -> None:
-    """Nothing goes between the two, either way."""
+    """Block both ways between the two."""
     one, other = (play.party(name) for name in command.words)
     play.stage.post.block(one, other)
     play.stage.post.block(other, one)
@@ -89,7 +89,7 @@ LEVEL_WITHIN = 5_000_000
 
 
 def fetch(play: Play, command: Command) -> None:
-    """One round: what the follower must ask to reconcile its log, then one fetch and its answer."""
+    """Run one round: the requests that the follower needs to reconcile its log, then one fetch and its response."""
     for name in command.words:
         partition = play.stage.partition(play.running(name), play.name)
         if partition is None or not isinstance(partition.role, Follower):
@@ -110,7 +110,7 @@ def _round(play: Play, name: str) -> None:
 
 
 def _diverged(play: Play, request: object) -> bool:
-    """Whether the answer to this fetch said where the logs part: nothing was fetched then."""
+    """Whether the response to this fetch reported a divergence: nothing was fetched then."""
     for letter in play.passed:
         if letter.request is request:
             data = [data for topic in letter.message.responses for data in topic.partitions]
@@ -119,7 +119,7 @@ def _diverged(play: Play, request: object) -> bool:
 
 
 def replicate(play: Play, _command: Command) -> None:
-    """Rounds without a hand until all that can be are level, then by hand again."""
+    """Run rounds freely until all replicas that can be are level, then by hand again."""
     _release_replication(play)
     play.stage.until(lambda: is_level(play), LEVEL_WITHIN)
     play.stage.post.by_hand = True
@@ -142,7 +142,7 @@ def _release_replication(play: Play) -> None:
 
 
 def is_level(play: Play) -> bool:
-    """Every running replica is in the ISR, at the leader's end, and knows that all is committed."""
+    """Whether every running replica is in the ISR, at the leader's end, and knows that everything is committed."""
     state = play.stage.state(play.name)
     if state is None or state.leader < 0:
         return False

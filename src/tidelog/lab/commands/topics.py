@@ -38,7 +38,7 @@ def create(play: Play, command: Command) -> None:
 
 
 def make(play: Play, topic: str, brokers: list[str], options: dict[str, str]) -> bytes:
-    """A topic with one partition on these brokers; its id."""
+    """Create a topic with one partition on these brokers; return its ID."""
     ids = [play.stage.hosts[name].broker_id for name in brokers]
     requested = CreatableTopic(
         name=topic,

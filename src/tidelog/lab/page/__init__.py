@@ -10,7 +10,7 @@ from tidelog.lab.playback import Playback, to_json
 
 
 def render(playbacks: Sequence[Playback]) -> str:
-    """One telling, or several on the same steps side by side, as a whole HTML document."""
+    """Return one telling, or several on the same steps side by side, as a whole HTML document."""
     if not playbacks:
         raise ValueError("a page needs at least one telling")
     # "</script>" inside a record's label must not end the element.
@@ -29,7 +29,7 @@ def render(playbacks: Sequence[Playback]) -> str:
 
 
 def write(playbacks: Sequence[Playback], path: Path | str) -> None:
-    """`render` into a file."""
+    """Write `render` to a file."""
     Path(path).write_text(render(playbacks), encoding="utf-8")
 
 

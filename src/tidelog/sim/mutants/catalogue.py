@@ -1,5 +1,6 @@
-"""The twenty mutants that the simulator must find out (REPLICATION.md), the defects that it has once had, put back, and
-how one is applied and undone."""
+"""The twenty mutants that the simulator must detect (REPLICATION.md), former defects put back, and how
+one is applied.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,8 +14,11 @@ from tidelog.sim.mutants import former, replacements
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`why`: what it does wrong. `patches`: what is replaced, as `module:name` or `module:Class.name`. `generation`: of
-    truncation. `expects`: the invariants that it breaks; it may be found out by another."""
+    """A broken broker or client.
+
+    `why`: what it does wrong. `patches`: what is replaced, as `module:name` or `module:Class.name`. `generation`: of
+    truncation. `expects`: the invariants that it breaks; another one may detect it.
+    """
 
     name: str
     why: str
@@ -30,13 +34,13 @@ LOG = "tidelog.log.log:Log"
 MUTANTS = (
     Mutant(
         "truncate-to-high-watermark",
-        "a new follower cuts its log to its high watermark",
+        "a new follower truncates its log to its high watermark",
         generation="high_watermark",
         expects=("I20", "I9", "I10"),
     ),
     Mutant(
         "kip-101",
-        "a follower takes the leader's end offset for its own latest epoch, though the leader may not know that epoch",
+        "a follower uses the leader's end offset for its own latest epoch, although the leader may not know that epoch",
         generation="kip_101",
         expects=("I3", "I9", "I12"),
     ),
@@ -48,7 +52,7 @@ MUTANTS = (
     ),
     Mutant(
         "isr-without-epoch-start",
-        "a follower joins the ISR before it has reached the leader's epoch",
+        "a follower joins the ISR before it has reached the start of the leader's epoch",
         ((f"{LEADER}.may_join", replacements.join_at_high_watermark),),
         expects=("I15", "I9"),
     ),
@@ -60,7 +64,7 @@ MUTANTS = (
     ),
     Mutant(
         "alter-partition-without-broker-epoch",
-        "a broker that lost its log is taken into the ISR for what it had before",
+        "a broker that lost its log joins the ISR because of what it had before",
         (("tidelog.controller.commands.isr:_eligible", replacements.eligible_in_any_life),),
         expects=("I15", "I9"),
     ),
@@ -72,13 +76,13 @@ MUTANTS = (
     ),
     Mutant(
         "watermark-below-min-isr",
-        "the high watermark moves although fewer than min.insync.replicas are in sync",
+        "the high watermark advances although fewer than min.insync.replicas are in sync",
         ((f"{PARTITION}.is_held", replacements.never_held),),
         expects=("I7",),
     ),
     Mutant(
         "consumer-reads-to-the-end",
-        "consumers read what is not committed",
+        "consumers read uncommitted records",
         (("tidelog.api.records.fetch_partition:readable_end", replacements.readable_to_the_end),),
         expects=("I22",),
     ),
@@ -90,31 +94,31 @@ MUTANTS = (
     ),
     Mutant(
         "producers-not-truncated",
-        "a truncated log remembers what producers had sent",
+        "a truncated log keeps the producer state of removed records",
         ((f"{LOG}._truncate_producers", replacements.keep_producers),),
         expects=("I26", "I10"),
     ),
     Mutant(
         "dedupe-lost",
-        "a new leader forgets what producers had sent",
+        "a new leader forgets the producer state",
         ((f"{PARTITION}._lead", replacements.lead_without_producers),),
         expects=("I26",),
     ),
     Mutant(
         "recovery-point-before-fsync",
-        "the recovery point moves before the records are durable",
+        "the recovery point advances before the records are durable",
         ((f"{LOG}.unsynced", replacements.recover_from_here),),
         expects=("I30", "I2", "I9"),
     ),
     Mutant(
         "clean-shutdown-stays",
-        "the file of a clean stop vouches for later lives",
+        "the clean shutdown file stays valid for later lives",
         (("tidelog.node.replicas:take_clean_shutdown", replacements.read_clean_shutdown),),
         expects=("I30", "I2", "I9"),
     ),
     Mutant(
         "compaction-ascending",
-        "compacted segments get their names from the first to the last",
+        "compacted segments are renamed from first to last",
         (("tidelog.log.compaction.replacement:offer", replacements.offer_ascending),),
         expects=("I30", "I31"),
     ),
@@ -126,7 +130,7 @@ MUTANTS = (
     ),
     Mutant(
         "end-txn-without-bump",
-        "the end of a transaction leaves the producer's epoch as it is",
+        "the end of a transaction does not raise the producer's epoch",
         (
             ("tidelog.coordinator.transaction.transaction:Transaction.ending", replacements.ending_in_its_epoch),
             ("tidelog.log.producers:_may_end", replacements.may_end_in_its_epoch),
@@ -135,19 +139,19 @@ MUTANTS = (
     ),
     Mutant(
         "checkpoint-in-place",
-        "checkpoints are overwritten, not replaced",
+        "checkpoints are overwritten instead of replaced",
         (("tidelog.sim.disk:SimDisk.replace", replacements.overwrite),),
         expects=("I18", "I30"),
     ),
     Mutant(
         "epochs-not-truncated",
-        "a truncated log remembers epochs that it no longer has",
+        "a truncated log keeps epochs of removed records",
         (("tidelog.log.epochs:EpochCache.truncate_from_end", replacements.keep_epochs),),
         expects=("I18", "I19"),
     ),
     Mutant(
         "metadata-out-of-order",
-        "what controllers say is obeyed in the order in which it comes",
+        "controller requests are applied in their order of arrival",
         (
             (f"{PARTITION}.is_newer", replacements.all_is_newer),
             ("tidelog.node.broker_state:BrokerState.check_controller", replacements.any_controller),
@@ -169,37 +173,37 @@ IN_ANY_ORDER = (
 FORMER = (
     Mutant(
         "late-pushes",
-        "what a controller pushed is obeyed however late it comes",
+        "a controller's request is applied however late it arrives",
         IN_ANY_ORDER,
         expects=("I48", "I29", "liveness"),
     ),
     Mutant(
         "late-stop-replica",
-        "a deletion that comes late deletes the replica of the next topic of that name",
+        "a late StopReplica deletes the replica of the next topic of that name",
         (*IN_ANY_ORDER, (f"{ASSIGNMENTS}.stop", former.stop_by_name)),
         expects=("I48", "I32", "I5"),
     ),
     Mutant(
         "late-leader-and-isr",
-        "a role that comes late deletes the replica of the next topic of that name",
+        "a late LeaderAndIsr deletes the replica of the next topic of that name",
         (*IN_ANY_ORDER, (f"{ASSIGNMENTS}._partition", former.assign_by_name)),
         expects=("I48", "I32", "I5"),
     ),
     Mutant(
         "made-up-controller",
-        "a controller epoch that nobody has makes a broker deaf to all controllers",
+        "a controller epoch that no controller has makes a broker reject all controllers",
         ((f"{PUSHES}.accept", former.take_from_anybody),),
         expects=("I48", "liveness"),
     ),
     Mutant(
         "compacted-epochs-forgotten",
-        "recovery forgets the epochs whose batches compaction took away",
+        "recovery forgets the epochs whose batches compaction removed",
         (("tidelog.log.recovery:agreed", former.epochs_of_batches),),
         expects=("I3", "I4", "I31"),
     ),
     Mutant(
         "missing-folders-ignored",
-        "a clean stop vouches for log directories that are gone, or new",
+        "a clean shutdown counts although log directories are missing or new",
         (
             ("tidelog.controller.leaders:Life.holds", former.holds_whatever_is_missing),
             (f"{ASSIGNMENTS}._may_be_in_missing_folder", former.nothing_is_missing),
@@ -208,7 +212,7 @@ FORMER = (
     ),
     Mutant(
         "positions-of-an-earlier-topic",
-        "a topic that was created anew keeps the positions of the one before",
+        "a recreated topic keeps the offsets of the previous one",
         (
             ("tidelog.coordinator.group.coordinator:GroupCoordinator.topics_deleted", former.forget_what_is_gone),
             ("tidelog.coordinator.group.offset_fetch:_is_of_another_topic", former.is_of_another_id),
@@ -217,7 +221,7 @@ FORMER = (
     ),
     Mutant(
         "coordinator-loads-rot",
-        "a coordinator believes damaged records, and takes what it can read for all",
+        "a coordinator accepts damaged records, and treats the readable part of its log as all of it",
         (("tidelog.node.coordinating:Coordinating._load", former.load_unexamined),),
         expects=("I51", "I29", "I28"),
     ),
@@ -229,7 +233,7 @@ FORMER = (
     ),
     Mutant(
         "replaced-coordinator-answers",
-        "a coordinator that was replaced answers older clients by what it remembers",
+        "a replaced transaction coordinator answers older clients from memory",
         (
             (f"{TRANSACTIONS}.operations:_repeat_end", former.already_from_memory),
             (f"{TRANSACTIONS}.coordinator:add", former.add_from_memory),
@@ -238,38 +242,42 @@ FORMER = (
     ),
     Mutant(
         "transaction-begins-anywhere",
-        "a transaction of version 2 begins in a partition with whatever batch comes first",
+        "a transaction of version 2 begins in a partition with any batch that arrives first",
         (("tidelog.log.producers:Producers.check", former.check_of_any_version),),
         expects=("I26", "I23", "liveness"),
     ),
     Mutant(
         "early-end-is-fenced",
-        "a producer that ends its next transaction before the last one's markers are written gets PRODUCER_FENCED",
+        "a producer that ends its next transaction before the previous one's markers are written gets PRODUCER_FENCED",
         ((f"{TRANSACTIONS}.coordinator:end", former.end_is_fenced_while_markers_go_out),),
         expects=("I50",),
     ),
     Mutant(
         "several-unacknowledged",
-        "our producer has five batches on their way before a broker knows of it",
+        "Tidelog's producer has five batches in flight before a broker knows it",
         (("tidelog.client.sending.sequences:Sequences.may_send", former.may_send_unacknowledged),),
         expects=("I26",),
     ),
 )
-"""Defects of brokers and clients that were mended, as they were."""
+"""Fixed defects of brokers and clients, as they were."""
 
 ALL_FORMER = "former"
 
 
 def find(name: str) -> Mutant:
-    """LookupError where there is no such mutant."""
+    """Return the mutant of this name; LookupError if there is none."""
     for mutant in (*MUTANTS, *FORMER):
         if mutant.name == name:
             return mutant
-    raise LookupError(f"there is no mutant {name}: {', '.join(mutant.name for mutant in (*MUTANTS, *FORMER))}")
+    raise LookupError(
+        f"{name!r} is not a mutant; expected one of {', '.join(mutant.name for mutant in (*MUTANTS, *FORMER))}"
+    )
 
 
 def named(names: Sequence[str]) -> list[Mutant]:
-    """Those of the names; without any, all that must be found out, and for `former` all that were mended."""
+    """Return the mutants of the names; without names all that must be detected, and for `former` all
+    former defects.
+    """
     found: list[Mutant] = []
     for name in names:
         found += FORMER if name == ALL_FORMER else [find(name)]
@@ -282,7 +290,7 @@ def _instead(replacement: Callable[..., Any], _plain: Callable[..., Any]) -> Cal
 
 @contextmanager
 def applied(mutant: Mutant) -> Iterator[None]:
-    """Everything that is built within is broken in this way."""
+    """Break everything that is created within the context in this way."""
     with ExitStack() as undo:
         for target, replacement in mutant.patches:
             undo.enter_context(patched_function(target, partial(_instead, replacement)))

@@ -1,5 +1,4 @@
-"""Defects that brokers and clients once had, put back: each is a function as it was before it was mended, over the core
-of today."""
+"""Former defects of brokers and clients: each is a function as it was before the fix, over the core of today."""
 
 # ruff: noqa: ARG001, SLF001  (a replacement has the parameters of what it replaces, and its place inside)
 
@@ -50,7 +49,7 @@ end = operations.end
 
 
 def overtaken_by_epoch(order: PushOrder, push: Push) -> bool:
-    """For `PushOrder.is_stale`: within a controller's epoch every push counts as new."""
+    """For `PushOrder.is_overtaken`: within a controller's epoch, accept pushes in any order."""
     order.confirmed = max(order.confirmed, order._controller.known_epoch)
     return push.controller_epoch < order._taken[0]
 
@@ -62,7 +61,7 @@ def take_in_any_order(order: PushOrder, push: Push) -> ErrorCode:
 
 
 def take_from_anybody(order: PushOrder, push: Push) -> ErrorCode:
-    """For `PushOrder.accept`: a sender with a higher epoch is the controller, whatever the store holds."""
+    """For `PushOrder.take`: accept a higher epoch as the controller's, whatever the store says."""
     order.confirmed = max(order.confirmed, push.controller_epoch)
     return take(order, push)
 
@@ -70,14 +69,14 @@ def take_from_anybody(order: PushOrder, push: Push) -> ErrorCode:
 def stop_by_name(
     assignments: Assignments, name: TopicPartition, leader_epoch: int, *, delete: bool, topic_id: bytes = NO_ID
 ) -> ErrorCode:
-    """For `Assignments.stop`: whichever topic has the name is meant."""
+    """For `Assignments.stop`: stop the replica of whichever topic has the name."""
     return stop(assignments, name, leader_epoch, delete=delete)
 
 
 def assign_by_name(
     assignments: Assignments, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState, now: Time
 ) -> ErrorCode:
-    """For `Assignments._partition`: a replica of another topic of that name goes, though nobody said so."""
+    """For `Assignments._partition`: delete a replica of another topic of that name, though nobody requested it."""
     held = assignments._replicas.get(topic.topic_name, state.partition_index)
     if held is not None and held.log.topic_id != topic.topic_id:
         assignments._replicas.delete(held.name)
@@ -88,7 +87,7 @@ def assign_by_name(
 
 
 def holds_whatever_is_missing(life: Life, recorded: int) -> bool:
-    """For `Life.holds`: log directories may be gone, or be new ones."""
+    """For `Life.holds`: log directories may be missing or new."""
     return True
 
 
@@ -98,14 +97,14 @@ def nothing_is_missing(assignments: Assignments, name: TopicPartition, state: Le
 
 
 def answered_for_any_life(ends: LogEnds, token: int, response: object, now: int) -> list[Led]:
-    """For `LogEnds.answered`: the end of a log is the broker's, in whichever life it told it."""
+    """For `LogEnds.answered`: accept a log end from any life of the broker."""
     broker, partitions = ends.flights.pop(token)
-    asked = {partition.name: partition for partition in partitions}
+    request = {partition.name: partition for partition in partitions}
     for topic in getattr(response, "topics", ()):
-        for told in topic.partitions:
-            partition = asked.get((topic.topic, told.partition))  # type: ignore[call-overload]
-            if partition in ends.wanted and broker in ends.wanted[partition] and not told.error_code:
-                ends.known[partition][broker] = told.leader_epoch, told.end_offset
+        for reported in topic.partitions:
+            partition = request.get((topic.topic, reported.partition))  # type: ignore[call-overload]
+            if partition in ends.wanted and broker in ends.wanted[partition] and not reported.error_code:
+                ends.known[partition][broker] = reported.leader_epoch, reported.end_offset
     if any(broker in ends.wanted.get(each, ()) and broker not in ends.known[each] for each in partitions):
         ends.retry_at = now + RETRY_MS
     return [each for each in partitions if each in ends.wanted and ends.wanted[each].keys() == ends.known[each].keys()]
@@ -115,7 +114,7 @@ def answered_for_any_life(ends: LogEnds, token: int, response: object, now: int)
 
 
 def epochs_of_batches(checkpoint: Iterable[EpochEntry], runs: Sequence[EpochRun]) -> EpochCache:
-    """For `agreed`: of what is read again only the batches tell epochs, not the checkpoint."""
+    """For `agreed`: take epochs from the batches that are read again, not from the checkpoint."""
     known = EpochCache(entry for entry in checkpoint if not runs or entry.start_offset < runs[0].start_offset)
     for run in runs:
         if run.epoch > known.latest:
@@ -126,7 +125,7 @@ def epochs_of_batches(checkpoint: Iterable[EpochEntry], runs: Sequence[EpochRun]
 def check_of_any_version(
     producers: Producers, batch: BatchHeader, *, from_client: bool = True, transaction_version: int = 0
 ) -> AppendedBatch | None:
-    """For `Producers.check`: a producer that is not known may begin anywhere, in a transaction of version 2, too."""
+    """For `Producers.check`: an unknown producer may begin anywhere, also in a transaction of version 2."""
     return check(producers, batch, from_client=from_client)
 
 
@@ -134,7 +133,7 @@ def check_of_any_version(
 
 
 def load_unexamined(coordinating: Coordinating, loading: Loading, now: Time) -> None:
-    """For `Coordinating._load`: what is replayed is not held against its checksums, and ends where it is unreadable."""
+    """For `Coordinating._load`: replay without verifying checksums, and end where the log is unreadable."""
     partition, coordinator = loading.partition, coordinating._coordinators[loading.partition.name.topic]
     log = partition.log
     while loading.offset < log.log_end_offset:
@@ -153,55 +152,58 @@ def load_unexamined(coordinating: Coordinating, loading: Loading, now: Time) -> 
 
 
 def forget_what_is_gone(groups: GroupCoordinator, topics: Iterable[str], now: Time) -> list[Effect]:
-    """For `GroupCoordinator.topics_deleted`: a topic whose name never left the cluster was never deleted."""
+    """For `GroupCoordinator.topics_deleted`: a topic whose name is still in the cluster was never deleted."""
     return forget(groups, [topic for topic in topics if topic not in groups._cluster.topics], now)
 
 
-def is_of_another_id(machine: GroupMachine, committed: Committed, name: str, asked: bytes) -> bool:
-    """For `_is_of_another_topic`: a request that names no id means any topic that had the name."""
-    return NO_ID not in (committed.topic_id, asked) and committed.topic_id != asked
+def is_of_another_id(machine: GroupMachine, committed: Committed, name: str, request: bytes) -> bool:
+    """For `_is_of_another_topic`: a request without an ID means any topic that had the name."""
+    return NO_ID not in (committed.topic_id, request) and committed.topic_id != request
 
 
-def already_from_memory(machine: TransactionMachine, transaction: Transaction, asked: EndTransaction) -> Result:
-    """For `_repeat_end`: what this coordinator remembers is true, whether or not it was replaced."""
-    if transaction.is_commit != asked.commit:
+def already_from_memory(machine: TransactionMachine, transaction: Transaction, request: EndTransaction) -> Result:
+    """For `_already`: answer from memory, whether or not this coordinator was replaced."""
+    if transaction.is_commit != request.commit:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
     return Result(EndTransactionResult(ErrorCode.NONE, transaction.producer_id, transaction.epoch))
 
 
 def add_from_memory(
-    machine: TransactionMachine, asked: AddPartitions, token: int, refuse: Callable[[ErrorCode], Any]
+    machine: TransactionMachine, request: AddPartitions, token: int, refuse: Callable[[ErrorCode], Any]
 ) -> Result:
-    """For `add`: what is in the transaction as it is remembered need not be written again."""
-    transaction = _checked_transaction(machine, asked)
+    """For `add`: do not write partitions again that are in the remembered transaction."""
+    transaction = _checked_transaction(machine, request)
     if transaction.is_prepared:
-        held = HeldRequest(token, partial(add_from_memory, machine, asked, token, refuse), refuse)
-        machine.hold(asked.transactional_id, held)
+        held = HeldRequest(token, partial(add_from_memory, machine, request, token, refuse), refuse)
+        machine.hold(request.transactional_id, held)
         return Result()
-    if transaction.state is TransactionState.ONGOING and asked.partitions <= transaction.partitions:
+    if transaction.state is TransactionState.ONGOING and request.partitions <= transaction.partitions:
         return Result(AddPartitionsResult(ErrorCode.NONE))
     return machine.change(
-        AddPartitionsResult(ErrorCode.NONE), transaction.with_partitions(asked.partitions, machine.wall, asked.version)
+        AddPartitionsResult(ErrorCode.NONE),
+        transaction.with_partitions(request.partitions, machine.wall, request.version),
     )
 
 
-def end_is_fenced_while_markers_go_out(machine: TransactionMachine, asked: EndTransaction) -> Result:
-    """For `end`: the next epoch counts from when the transaction before is complete, though it was told before."""
-    transaction = machine.find(asked.transactional_id)
-    raises = asked.version >= RAISES_EPOCH
-    if transaction is not None and not (raises and operations._is_retry(transaction, asked)):
-        if transaction.producer_id != asked.producer_id:
+def end_is_fenced_while_markers_go_out(machine: TransactionMachine, request: EndTransaction) -> Result:
+    """For `end`: the next epoch counts only once the previous transaction is complete, though it was
+    returned before.
+    """
+    transaction = machine.find(request.transactional_id)
+    raises = request.version >= RAISES_EPOCH
+    if transaction is not None and not (raises and operations._is_retry(transaction, request)):
+        if transaction.producer_id != request.producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if asked.epoch != transaction.epoch or (transaction.is_prepared and raises):
+        if request.epoch != transaction.epoch or (transaction.is_prepared and raises):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
-    return end(machine, asked)
+    return end(machine, request)
 
 
 # Our producer.
 
 
 def may_send_unacknowledged(sequences: Sequences, batch: ProducerBatch) -> bool:
-    """For `Sequences.may_send`: five may be on their way before the first is acknowledged."""
+    """For `Sequences.may_send`: five batches may be in flight before the first is acknowledged."""
     numbers = sequences.of(batch.partition)
     if batch.has_sequence:
         return numbers.in_flight[0] is batch and not numbers.must_restart

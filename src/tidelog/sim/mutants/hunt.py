@@ -1,4 +1,4 @@
-"""Looking for the seed that finds a mutant out: the seeds and faults are those of every other run."""
+"""Search the seed that detects a mutant; seeds and faults are those of every other run."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from tidelog.sim.run import run
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`outcome` is that of the seed that found the mutant out, None where none of the `tried` did."""
+    """`outcome` is that of the seed that detected the mutant, None if none of the `tried` did."""
 
     mutant: Mutant
     outcome: Outcome | None
@@ -23,8 +23,9 @@ class Verdict:
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int], without: tuple[str, ...] = ()) -> Verdict:
-    """Run the seeds, in their order, until one finds the mutant out: an unbroken cluster does not fail there. `without`
-    as in a `Plan`."""
+    """Run the seeds in order until one detects the mutant: an unbroken cluster must pass the same seed. `without` as in
+    a `Plan`.
+    """
     tried = 0
     for seed in seeds:
         tried += 1

@@ -28,18 +28,18 @@ lead = Partition._lead
 
 
 def join_at_high_watermark(leader: Leader, replica: int, high_watermark: int, eligible: Collection[int]) -> bool:
-    """For `Leader.may_join`: the first offset of the leader's own epoch does not matter."""
+    """For `Leader.may_join`: ignore the first offset of the leader's own epoch."""
     at_high_watermark = leader.remote[replica].log_end_offset >= high_watermark
     return leader.proposal is None and replica not in leader.isr and at_high_watermark and replica in eligible
 
 
 def over_committed_isr(leader: Leader, current: int, end: int, now: int, lag_ms: int, eligible: Collection[int]) -> int:
-    """For `Leader.high_watermark`: whoever is proposed to join does not count yet."""
+    """For `Leader.high_watermark`: members that are only proposed do not count."""
     return committed_offset(current, end, (p.log_end_offset for r, p in leader.remote.items() if r in leader.isr))
 
 
 def eligible_in_any_life(member: alter_partition.BrokerState, lives: Mapping[int, Life]) -> bool:
-    """For the controller's `_eligible`: the broker that joins may be another life of the one that was caught up."""
+    """For the controller's `_eligible`: the joining broker may be another life of the one that caught up."""
     life = lives.get(member.broker_id)
     return life is not None and not life.leaving
 
@@ -50,12 +50,12 @@ def safe_when_appended(partition: Partition, acks: int) -> int:
 
 
 def never_held(partition: Partition, role: Leader) -> bool:
-    """For `Partition.is_held`: min.insync.replicas does not hold the high watermark."""
+    """For `Partition.is_held`: min.insync.replicas does not hold back the high watermark."""
     return False
 
 
 def readable_to_the_end(partition: Partition, *, committed_only: bool) -> int:
-    """For `readable_end`: consumers read what is not committed."""
+    """For `readable_end`: consumers read uncommitted records."""
     return partition.log.log_end_offset
 
 
@@ -65,7 +65,7 @@ def anybody_may_follow(partition: Partition, replica: int) -> None:
 
 
 def lead_without_producers(partition: Partition, given: Assignment, now: Time) -> None:
-    """For `Partition._lead`: what producers sent to the leader before is forgotten."""
+    """For `Partition._lead`: forget the producer state."""
     lead(partition, given, now)
     log: Log = partition.log
     log.producers = Producers(end_offset=log.log_end_offset)
@@ -77,7 +77,7 @@ def all_is_newer(partition: Partition, given: Assignment) -> bool:
 
 
 def any_controller(broker: BrokerState, push: Push) -> ErrorCode:
-    """For `BrokerState.check_controller`: a deposed controller is obeyed, too, and what comes late."""
+    """For `BrokerState.check_controller`: accept fenced controllers and late requests."""
     return ErrorCode.NONE
 
 
@@ -85,36 +85,36 @@ unsynced = Log.unsynced
 
 
 def keep_producers(log: Log, end: int) -> None:
-    """For `Log._truncate_producers`: they remember batches that are gone."""
+    """For `Contents._truncate_producers`: keep the state of removed batches."""
     log.producers.end_offset = end
 
 
 def keep_epochs(epochs: EpochCache, end_offset: int) -> bool:
-    """For `EpochCache.truncate_from_end`: it has epochs of records that are gone."""
+    """For `EpochCache.truncate_from_end`: keep the epochs of removed records."""
     return False
 
 
 def recover_from_here(log: Log) -> list[File]:
-    """For `Log.unsynced`: the recovery point moves when the files are handed over, not when they are synced."""
+    """For `Contents.unsynced`: advance the recovery point when the files are handed over, not when they are synced."""
     files = unsynced(log)
     log.durability.recovery_point = log.log_end_offset
     return files
 
 
 def read_clean_shutdown(disk: Disk, folder: str) -> int | None:
-    """For `take_clean_shutdown`: the file stays, and vouches for the next life, too."""
+    """For `take_clean_shutdown`: keep the file, so that it counts for the next life, too."""
     path = f"{folder}/{checkpoints.CLEAN_SHUTDOWN}"
     return checkpoints.read_clean_shutdown(disk.read(path)) if disk.exists(path) else None
 
 
 def offer_ascending(rewritten: Sequence[Segment]) -> None:
-    """For compaction's `offer`: the first segment gets its name first."""
+    """For compaction's `offer`: rename the first segment first."""
     for segment in rewritten:
         segment.rename(names.SWAP)
 
 
 def overwrite(disk: SimDisk, path: str, content: bytes, *, durable: bool = True) -> None:
-    """For `SimDisk.replace`: the file is written where it is."""
+    """For `SimDisk.replace`: write the file in place."""
     file = disk.open(path, create=not disk.exists(path))
     try:
         file.truncate(0)
@@ -134,11 +134,11 @@ def stable_without_markers(producers: Producers, high_watermark: int) -> int:
 
 
 def ending_in_its_epoch(transaction: Transaction, wall: int, version: int, **outcome: Any) -> Transaction:
-    """For `Transaction.ending`: the producer goes on in the epoch of the transaction that has ended."""
+    """For `Transaction.ending`: the producer keeps the epoch of the transaction that has ended."""
     ended = ending(transaction, wall, version, **outcome)
     return replace(ended, epoch=transaction.epoch, last_epoch=transaction.last_epoch)
 
 
 def may_end_in_its_epoch(producer: Producer, epoch: int, *, raised: bool) -> bool:
-    """For `_may_end`: markers are believed whose epoch was not raised."""
+    """For `_may_end`: accept markers whose epoch was not raised."""
     return epoch >= producer.epoch

@@ -19,19 +19,24 @@ TARGETS = (
     "node/isr*.py",
     "node/fetching*.py",
 )
-"""Patterns of the files whose functions are mutated, below the package; `*` crosses folders."""
+"""Patterns of the files whose functions are mutated, below the package; `*` crosses directories."""
 
 LEFT_OUT = frozenset({"__repr__", "__str__", "__hash__", "__init__", "check_invariants"})
-"""Functions that say or check something and decide nothing, and constructors, whose early end no test survives."""
+"""Functions that describe or check something and decide nothing, and constructors, whose early end no
+test survives.
+"""
 
 SHOWN = 160
-"""Of a statement that is longer only the part that is changed is shown."""
+"""Of a longer statement only the changed part is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One change at one place. `text` is its source line; `nth` tells it from equal changes on equal lines of the
-    function; `number` is its place among the module's; `block` is the first line of the block that it is in."""
+    """One possible change.
+
+    `text` is its source line; `nth` tells it from equal changes on equal lines of the function; `number` is its
+    position in the module; `block` is the first line of its block.
+    """
 
     module: str
     function: str
@@ -54,7 +59,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """`before` and `after`: what is changed, as one line each."""
+    """`before` and `after` are the changed code, as one line each."""
 
     tree: ast.Module
     before: str
@@ -65,7 +70,7 @@ class Mutation:
 
 
 def is_target(path: str) -> bool:
-    """`path` is relative to the package."""
+    """Whether functions of this file are mutated; `path` is relative to the package."""
     return any(fnmatch(path, pattern) for pattern in TARGETS)
 
 
@@ -74,7 +79,7 @@ def known_types(sources: Mapping[str, str]) -> Signatures:
 
 
 def sites(module: str, source: str, known: Signatures) -> list[Site]:
-    """All sites of one module, in the order of its source."""
+    """Return all sites of one module, in the order of its source."""
     lines = source.splitlines()
     seen: dict[tuple[str, ...], int] = {}
     found = []
@@ -89,7 +94,7 @@ def sites(module: str, source: str, known: Signatures) -> list[Site]:
 
 
 def draw(sources: Mapping[str, str], count: int, seed: int) -> list[Site]:
-    """`count` of all sites (all where there are fewer), in the order in which they are drawn."""
+    """Return `count` of all sites (or all), in the order in which they are drawn."""
     known = known_types(sources)
     everything = [site for module in sorted(sources) for site in sites(module, sources[module], known)]
     return Random(f"drawn {seed}").sample(everything, min(count, len(everything)))
@@ -116,7 +121,7 @@ def _edits(tree: ast.Module, known: Signatures) -> Iterator[tuple[str, Spot, Edi
 
 
 def _apply(spot: Spot, edit: Edit) -> tuple[str, str]:
-    """What is changed, before and after."""
+    """Apply the edit; return the code before and after."""
     statements: Sequence[ast.stmt] = getattr(spot.block.owner, spot.block.field)
     index = next(index for index, each in enumerate(statements) if each is spot.statement)
     before, node = head(spot.statement), ast.unparse(spot.node)

@@ -1,7 +1,7 @@
-"""Drawn mutants that survived, were read, and do what the code does: each with the reason.
+"""Drawn mutants that survived, were reviewed, and behave as the original: each with the reason.
 
-An entry names the function, the source line, the operator and its change, so that it stays while lines move, and goes
-stale when the line changes: a test holds that every entry still names a site.
+An entry names the function, the source line, the operator and its change, so that it stays valid while lines move, and
+becomes stale when the line changes: a test checks that every entry still names a site.
 """
 
 from typing import NamedTuple
@@ -163,7 +163,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
 
 
 def reason(site: Site) -> str | None:
-    """Why this site changes nothing; None where that is not known."""
+    """Return why this site changes nothing; None if that is unknown."""
     for entry in EQUIVALENTS:
         if (entry.where, entry.line, entry.what, entry.nth) == (site.where, site.text, site.what, site.nth):
             return entry.why

@@ -1,6 +1,6 @@
-"""An import hook: some modules are made of other code than their files hold. No file is changed.
+"""An import hook that gives some modules other code than their files contain. No file is changed.
 
-`probed_code` is the same module with a call in every block that reports its name, so that a mutant meets only those
+`probed_code` is a module's code with a call in every block that reports its name, so that a mutant meets only those
 tests that reach it.
 """
 
@@ -64,7 +64,7 @@ def substituted(makes: Mapping[str, Make]) -> Iterator[None]:
 
 
 REACHED = "__reached__"
-"""A builtin of the process that measures: called with the name of each block that runs."""
+"""A builtin of the measuring process: called with the name of each block that runs."""
 
 
 def name_of(module: str, line: int) -> str:

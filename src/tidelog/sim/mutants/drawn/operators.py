@@ -1,4 +1,4 @@
-"""The table of operators: each finds what it may change at a spot, and changes it in the tree."""
+"""The table of operators: each finds what it may change at a node, and changes it in the tree."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -35,8 +35,9 @@ SIGNS: dict[type[ast.cmpop], str] = {
 
 
 class Edit(NamedTuple):
-    """`change` says what is changed, in few words; `shown` makes (before, after), called before the change, where the
-    statement does not show it."""
+    """`change` describes the change in few words; `shown` returns (before, after) and is called before the change,
+    where the statement does not show it.
+    """
 
     change: str
     apply: Callable[[], None]
@@ -101,7 +102,7 @@ def move_constant(spot: Spot, _: Signatures) -> Iterator[Edit]:
 
 
 def return_early(spot: Spot, _: Signatures) -> Iterator[Edit]:
-    """Before each statement of a function that returns nothing; at once in one that returns a bool."""
+    """Return before each statement of a function that returns nothing; at once in one that returns a bool."""
     function, node, returned = spot.function.node, spot.node, spot.function.node.returns
     if spot.parent is not function or spot.field != "body" or not isinstance(node, ast.stmt):
         return

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 NOT_ENTERED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assert, ast.Import, ast.ImportFrom)
-"""Statements that are left alone: definitions have their own entries, and an assertion is a check, not behaviour."""
+"""Statements that are not mutated: definitions have their own entries, and an assertion is a check, not behaviour."""
 
 NOT_FOLLOWED = frozenset({"annotation", "type_comment", "ctx", "op", "ops"})
-"""Fields that hold nothing to change, or that an operator changes from the node above."""
+"""Fields that contain nothing to change, or that an operator changes from the node above."""
 
 
 class Function(NamedTuple):
@@ -21,7 +21,7 @@ class Function(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Statements that run one after the other: `owner.field[start:]`. `line` is where the first of them is."""
+    """Statements that run one after the other: `owner.field[start:]`. `line` is that of the first."""
 
     owner: ast.AST
     field: str
@@ -36,7 +36,7 @@ class Block(NamedTuple):
 
 @dataclass(slots=True)
 class Spot:
-    """A node and where it is: `parent.field`, or `parent.field[index]`. `statement` is the innermost around it."""
+    """A node and its location: `parent.field`, or `parent.field[index]`. `statement` is the innermost around it."""
 
     function: Function
     block: Block
@@ -52,7 +52,7 @@ class Spot:
 
     @property
     def present(self) -> ast.AST:
-        """What stands here now."""
+        """The current node at this location."""
         found: Any = getattr(self.parent, self.field)
         here: ast.AST = found if self.index is None else found[self.index]
         return here
@@ -68,7 +68,7 @@ class Spot:
 
 
 def functions(node: ast.AST, prefix: str = "") -> Iterator[Function]:
-    """All functions below the node, methods and nested ones included, in the order of the source."""
+    """Yield all functions below the node, methods and nested ones included, in the order of the source."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield Function(f"{prefix}{child.name}", child)
@@ -101,7 +101,7 @@ def _whole(function: Function) -> Block:
 
 
 def _line(node: ast.AST) -> int:
-    """0 where neither the node nor its pattern says."""
+    """Return the line, or 0 if neither the node nor its pattern has one."""
     if isinstance(node, ast.match_case):
         return node.pattern.lineno
     return getattr(node, "lineno", 0)
@@ -116,7 +116,7 @@ def _blocks(block: Block) -> Iterator[Block]:
 
 
 def _below(node: ast.AST) -> Iterator[Block]:
-    """The blocks directly below a statement, those of its cases and handlers included."""
+    """Yield the blocks directly below a statement, those of its cases and handlers included."""
     for field, value in ast.iter_fields(node):
         if not isinstance(value, list) or not value:
             continue
@@ -153,7 +153,7 @@ def _within(spot: Spot) -> Iterator[Spot]:
 
 
 class Signature(NamedTuple):
-    """The annotation of each parameter that may be given by its place, and of each by its name; `self` is left out."""
+    """The annotation of each positional parameter, and of each by its name; without `self`."""
 
     positional: tuple[str, ...]
     named: dict[str, str]
@@ -161,7 +161,7 @@ class Signature(NamedTuple):
 
 @dataclass(slots=True)
 class Signatures:
-    """Several functions may have one name: a type is known where all of them agree."""
+    """Signatures by function name; several functions may share a name, so a type counts only if all agree."""
 
     by_name: dict[str, list[Signature]] = dataclasses.field(default_factory=dict)
 
@@ -174,7 +174,7 @@ class Signatures:
                 self.by_name.setdefault(each.name, []).append(_of_class(each))
 
     def same_type_at(self, name: str, first: int, second: int) -> bool:
-        """Whether every function of this name has one type for both places."""
+        """Whether every function of this name has one type at both positions."""
         known = self.by_name.get(name, ())
         return bool(known) and all(
             len(each.positional) > second and each.positional[first] == each.positional[second] != "" for each in known
@@ -202,7 +202,7 @@ def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature:
 
 
 def _of_class(node: ast.ClassDef) -> Signature:
-    """Of its constructor, or of the fields of a data class."""
+    """Return the signature of the constructor, or of the fields of a data class."""
     for item in node.body:
         if isinstance(item, ast.FunctionDef) and item.name == "__init__":
             return _of_function(item)
