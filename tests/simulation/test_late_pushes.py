@@ -55,7 +55,7 @@ class Story:
         way = self.controller.name, self.leader.name
         network.block(*way)
         self.cluster.run(1)
-        network.give_up(*way, LATE * SECOND)
+        network.abandon(*way, LATE * SECOND)
 
     def holds(self, acked):
         partition = self.leader.node.replicas.get(*NAME)
