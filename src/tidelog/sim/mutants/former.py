@@ -49,7 +49,7 @@ end = operations.end
 
 
 def overtaken_by_epoch(order: PushOrder, push: Push) -> bool:
-    """For `PushOrder.is_overtaken`: within a controller's epoch, accept pushes in any order."""
+    """For `PushOrder.is_stale`: within a controller's epoch, accept pushes in any order."""
     order.confirmed = max(order.confirmed, order._controller.known_epoch)
     return push.controller_epoch < order._taken[0]
 
@@ -61,7 +61,7 @@ def take_in_any_order(order: PushOrder, push: Push) -> ErrorCode:
 
 
 def take_from_anybody(order: PushOrder, push: Push) -> ErrorCode:
-    """For `PushOrder.take`: accept a higher epoch as the controller's, whatever the store says."""
+    """For `PushOrder.accept`: accept a higher epoch as the controller's, whatever the store says."""
     order.confirmed = max(order.confirmed, push.controller_epoch)
     return take(order, push)
 
@@ -99,10 +99,10 @@ def nothing_is_missing(assignments: Assignments, name: TopicPartition, state: Le
 def answered_for_any_life(ends: LogEnds, token: int, response: object, now: int) -> list[Led]:
     """For `LogEnds.answered`: accept a log end from any life of the broker."""
     broker, partitions = ends.flights.pop(token)
-    request = {partition.name: partition for partition in partitions}
+    requested = {partition.name: partition for partition in partitions}
     for topic in getattr(response, "topics", ()):
         for reported in topic.partitions:
-            partition = request.get((topic.topic, reported.partition))  # type: ignore[call-overload]
+            partition = requested.get((topic.topic, reported.partition))  # type: ignore[call-overload]
             if partition in ends.wanted and broker in ends.wanted[partition] and not reported.error_code:
                 ends.known[partition][broker] = reported.leader_epoch, reported.end_offset
     if any(broker in ends.wanted.get(each, ()) and broker not in ends.known[each] for each in partitions):
@@ -162,7 +162,7 @@ def is_of_another_id(machine: GroupMachine, committed: Committed, name: str, req
 
 
 def already_from_memory(machine: TransactionMachine, transaction: Transaction, request: EndTransaction) -> Result:
-    """For `_already`: answer from memory, whether or not this coordinator was replaced."""
+    """For `_repeat_end`: answer from memory, whether or not this coordinator was replaced."""
     if transaction.is_commit != request.commit:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
     return Result(EndTransactionResult(ErrorCode.NONE, transaction.producer_id, transaction.epoch))

@@ -85,7 +85,7 @@ unsynced = Log.unsynced
 
 
 def keep_producers(log: Log, end: int) -> None:
-    """For `Contents._truncate_producers`: keep the state of removed batches."""
+    """For `Log._truncate_producers`: keep the state of removed batches."""
     log.producers.end_offset = end
 
 
@@ -95,7 +95,7 @@ def keep_epochs(epochs: EpochCache, end_offset: int) -> bool:
 
 
 def recover_from_here(log: Log) -> list[File]:
-    """For `Contents.unsynced`: advance the recovery point when the files are handed over, not when they are synced."""
+    """For `Log.unsynced`: advance the recovery point when the files are handed over, not when they are synced."""
     files = unsynced(log)
     log.durability.recovery_point = log.log_end_offset
     return files
