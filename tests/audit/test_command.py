@@ -159,19 +159,19 @@ def test_the_page_needs_nothing_else_and_shows_each_partition(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--folder", "{empty}"], "there is no log folder here or below. Name what log.dirs of a broker names"),
+        (["--folder", "{empty}"], "there is no log folder here or below. Expected a log directory of a broker"),
         (["--folder", "{empty}/none"], "does not exist"),
-        (["--folder", "{logs}", "--topic", "u"], "No replica of topic u is in these folders; they hold t."),
-        (["--folder", "{logs}", "--compacted", "u"], "No replica of topic u is in these folders; they hold t."),
-        (["--folder", "{logs}", "--read", "folders"], "--read goes with --bootstrap"),
-        (["--bootstrap", "127.0.0.1:1", "--compacted", "t"], "--compacted goes with --folder alone"),
+        (["--folder", "{logs}", "--topic", "u"], "These folders have no replica of topic u; they have t."),
+        (["--folder", "{logs}", "--compacted", "u"], "These folders have no replica of topic u; they have t."),
+        (["--folder", "{logs}", "--read", "folders"], "--read requires --bootstrap"),
+        (["--bootstrap", "127.0.0.1:1", "--compacted", "t"], "--compacted requires --folder without"),
         (["--folder", "{logs}", "--history", "{bad}"], "line 1: expected a JSON object"),
-        (["--folder", "{logs}", "--history", "{bad}"], "--history is for the history.jsonl of `tidelog check`"),
+        (["--folder", "{logs}", "--history", "{bad}"], "--history expects the history.jsonl of `tidelog check`"),
         (["--folder", "{logs}", "--history", "{logs}"], "is a directory"),
-        (["--folder", "{logs}", "--html", "{empty}/none/report.html"], "there is no folder {empty}/none"),
-        (["--bootstrap", "127.0.0.1:1"], "No broker can be reached at 127.0.0.1:1 (Connection refused)."),
-        (["--bootstrap", "127.0.0.1:1"], "audit what its brokers left on their disks: --folder LOG_DIR."),
-        (["--bootstrap", "nowhere"], "is not host:port"),
+        (["--folder", "{logs}", "--html", "{empty}/none/report.html"], "folder {empty}/none does not exist"),
+        (["--bootstrap", "127.0.0.1:1"], "No broker is reachable at 127.0.0.1:1 (Connection refused)."),
+        (["--bootstrap", "127.0.0.1:1"], "audit the log directories of its brokers: --folder LOG_DIR."),
+        (["--bootstrap", "nowhere"], "is not a valid address"),
     ],
 )
 def test_what_cannot_be_audited_is_one_sentence(capsys, tmp_path, arguments, sentence):
@@ -190,7 +190,7 @@ def test_a_topic_that_is_not_there(capsys, tides):
     assert code == 1
     assert err == (
         "Topic nowhere cannot be audited: UNKNOWN_TOPIC_OR_PARTITION. "
-        "`tidelog topics --list` names those that are there.\n"
+        "`tidelog topics --list` lists the existing topics.\n"
     )
 
 
@@ -201,9 +201,9 @@ def test_a_history_of_another_cluster_finds_nothing_lost_so_it_is_refused(capsys
     write_replica(tmp_path / "other", 0, batches(3), name=TopicPartition("u", 0))
     code, out, err = audit(capsys, "--folder", tmp_path / "other", "--history", history)
     assert (code, out) == (1, "")
-    assert f"{history}: of its partitions (t-0) none is audited. Is it of another cluster?" in err
+    assert f"{history}: none of its partitions (t-0) is audited. Is it from another cluster?" in err
     check_history(history, [TopicPartition("t", 0), TopicPartition("u", 0)], {TopicPartition("u", 0)}, ())
-    assert capsys.readouterr().err == "audit: of the history's partitions t-0 are not there to be audited\n"
+    assert capsys.readouterr().err == "audit: partitions t-0 of the history do not exist and are not audited\n"
 
 
 def test_without_pyspark_the_way_without_it_is_named(capsys, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from tidelog.check.history.verdict import verify
 def test_an_unknown_fault_is_refused(tidelog):
     result = tidelog("chaos", "--faults", "kill,flood")
     assert result.code == 1
-    assert "--faults does not know 'flood'; there are kill, pause, restart" in result.err
+    assert "--faults: unknown kind 'flood'; expected kill, pause, restart" in result.err
 
 
 def test_what_came_late_is_printed(tidelog, monkeypatch, tmp_path):
@@ -34,7 +34,10 @@ def test_what_came_late_is_printed(tidelog, monkeypatch, tmp_path):
 def test_a_folder_that_was_used_is_refused(tidelog, tmp_path):
     (tmp_path / "data").mkdir()
     result = tidelog("chaos", "--report", str(tmp_path))
-    assert (result.code, result.err) == (1, f"{tmp_path / 'data'} exists already: a run starts from nothing.\n")
+    assert (result.code, result.err) == (
+        1,
+        f"{tmp_path / 'data'} already exists; --report requires a folder without earlier data.\n",
+    )
 
 
 @pytest.mark.parametrize(("answers_at_s", "problems"), [(2.0, 0), (35.0, 0), (90.0, 1)])

@@ -58,7 +58,7 @@ def test_a_cluster_that_nobody_can_reach_is_one_sentence(tidelog, free_ports, tm
     (port,) = free_ports(1)
     result = tidelog("check", "run", "--bootstrap", f"127.0.0.1:{port}", "--out", str(tmp_path / "h"))
     assert (result.code, result.out) == (1, "")
-    assert result.err == f"No broker can be reached at 127.0.0.1:{port} (Connection refused).\n"
+    assert result.err == f"No broker is reachable at 127.0.0.1:{port} (Connection refused).\n"
     assert not (tmp_path / "h").exists()
 
 

@@ -90,12 +90,12 @@ def test_quotas_of_clients_users_and_addresses(on):
 @pytest.mark.parametrize(
     ("quota", "says"),
     [
-        ("producer_byte_rate=x", "producer_byte_rate must be a number, not 'x'."),
+        ("producer_byte_rate=x", "producer_byte_rate: 'x' is not a number."),
         ("producer_byte_rate=-1", "(INVALID_REQUEST)."),
         ("producer_byte_rate=1.5", "(INVALID_REQUEST)."),
-        ("nonsense=1", "nonsense: no quota of clients; there are producer_byte_rate"),
-        ("retention.ms", "--add-config must be key=value"),
-        ("a b=1", "'a b', which can be no option."),
+        ("nonsense=1", "nonsense: not a valid quota of clients; expected one of producer_byte_rate"),
+        ("retention.ms", "expected key=value"),
+        ("a b=1", "'a b' is not a valid option name."),
     ],
 )
 def test_what_is_no_quota_is_refused(on, quota, says):
@@ -164,7 +164,7 @@ def test_a_store_that_is_not_there_is_refused(tidelog, tmp_path, free_ports):
         result = tidelog("topics", "--zookeeper", store, "--list")
         assert (result.code, result.out, len(result.err.splitlines())) == (1, "", 1), result
     both = tidelog("topics", "--zookeeper", str(tmp_path), "--bootstrap-server", "127.0.0.1:1", "--list")
-    assert "--zookeeper and --bootstrap-server exclude each other" in both.err
+    assert "--zookeeper and --bootstrap-server cannot be used together" in both.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -181,30 +181,30 @@ def test_the_folder_of_a_cluster_on_zookeeper_leads_there(tidelog, tmp_path, fre
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--describe", "--user", "u", "--user", "v", "--entity-type", "users"), "users may be named once."),
+        (("--describe", "--user", "u", "--user", "v", "--entity-type", "users"), "users may be given only once."),
         (
             ("--describe", "--ip", "300.1.1.1"),
-            "--entity-name of ips must be an address or a host's name, not '300.1.1.1'.",
+            "--entity-name: '300.1.1.1' is not an IP address or host name.",
         ),
         (
             ("--alter", "--entity-type", "clients", "--add-config", "producer_byte_rate=1"),
-            "--alter of clients needs --entity-name or --entity-default.",
+            "--alter of clients requires --entity-name or --entity-default.",
         ),
-        (("--describe",), "--entity-type is needed, or one of its short forms."),
-        (("--alter", "--entity-type", "topics", "--add-config", "a=b"), "--alter of topics needs --entity-name."),
-        (("--alter", "--topic", "t"), "--alter needs --add-config, --add-config-file or --delete-config."),
-        (("--describe", "--topic", "t", "--add-config", "a=b"), "--add-config goes with --alter, not with --describe."),
+        (("--describe",), "--entity-type or one of its short forms is required."),
+        (("--alter", "--entity-type", "topics", "--add-config", "a=b"), "--alter of topics requires --entity-name."),
+        (("--alter", "--topic", "t"), "--alter requires --add-config, --add-config-file or --delete-config."),
+        (("--describe", "--topic", "t", "--add-config", "a=b"), "--add-config applies to --alter, not to --describe."),
         (
             ("--describe", "--topic", "t", "--broker", "1"),
-            "Of the types of entities only users and clients go together, not topics and brokers.",
+            "Only users and clients may be combined, not topics and brokers.",
         ),
         (
             ("--describe", "--entity-type", "brokers", "--entity-name", "x"),
-            "--entity-name of brokers must be a broker id, not 'x'.",
+            "--entity-name: 'x' is not a broker ID.",
         ),
         (
             ("--describe", "--entity-type", "topics", "--entity-default"),
-            "--entity-default goes with brokers, users, clients, ips, not with topics.",
+            "--entity-default applies to brokers, users, clients, ips, not to topics.",
         ),
     ],
 )

@@ -35,8 +35,8 @@ def test_damage_is_shown_where_it_is(capsys, folder):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("there.is.none", None, "there is no such file"),
-        ("notes.txt", b"", "not a file of a log folder"),
+        ("there.is.none", None, "no such file"),
+        ("notes.txt", b"", "not a file of a log directory"),
         ("00000000000000000000.snapshot", b"?", "too short"),
     ],
 )
@@ -52,7 +52,7 @@ def test_an_index_that_lies_is_told(capsys, folder):
     assert "passed sanity check" in ours(capsys, "--files", index, "--index-sanity-check")[1]
     (folder / "00000000000000000000.index").write_bytes(b"\xff" * 16)
     assert run(["dump-log", "--files", index, "--index-sanity-check"]) == 1
-    assert "cannot be the index" in capsys.readouterr().err
+    assert "does not match its segment" in capsys.readouterr().err
 
 
 def test_json_is_json(capsys, tmp_path):

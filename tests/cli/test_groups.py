@@ -74,7 +74,7 @@ def test_a_preview_says_that_nothing_was_done(on, topic):
     arguments = ("groups", "--reset-offsets", "--group", "p", "--topic", topic, "--to-earliest")
     assert (
         on(*arguments).err
-        == "WARN: Nothing was changed, since --execute is not given; --dry-run says that this is meant.\n"
+        == "WARN: No offsets were changed. Use --execute to commit them, or --dry-run to hide this warning.\n"
     )
     assert on(*arguments, "--dry-run").err == ""
     assert "p" not in on("groups", "--list").lines
@@ -127,18 +127,24 @@ def test_moments_and_durations_are_iso_8601():
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("--describe",), "--describe needs --group."),
-        (("--describe", "--group", "g", "--members", "--state"), "--members and --state exclude each other."),
-        (("--list", "--members"), "--members goes with --describe, not with --list."),
-        (("--reset-offsets", "--group", "g", "--topic", "t"), "--reset-offsets needs one of --to-offset, --shift-by"),
-        (("--reset-offsets", "--group", "g", "--to-earliest"), "--reset-offsets needs --topic or --all-topics."),
+        (("--describe",), "--describe requires --group."),
+        (("--describe", "--group", "g", "--members", "--state"), "--members and --state cannot be used together."),
+        (("--list", "--members"), "--members applies to --describe, not to --list."),
+        (
+            ("--reset-offsets", "--group", "g", "--topic", "t"),
+            "--reset-offsets requires one of --to-offset, --shift-by",
+        ),
+        (("--reset-offsets", "--group", "g", "--to-earliest"), "--reset-offsets requires --topic or --all-topics."),
         (
             ("--reset-offsets", "--group", "g", "--to-earliest", "--to-latest"),
-            "--to-earliest and --to-latest exclude each other.",
+            "--to-earliest and --to-latest cannot be used together.",
         ),
-        (("--delete-offsets", "--group", "g"), "--delete-offsets needs --topic."),
-        (("--reset-offsets", "--by-duration", "1h"), "'1h' is not a duration as PnDTnHnMnS."),
-        (("--reset-offsets", "--to-datetime", "today"), "'today' is not YYYY-MM-DDThh:mm:ss.sss."),
+        (("--delete-offsets", "--group", "g"), "--delete-offsets requires --topic."),
+        (("--reset-offsets", "--by-duration", "1h"), "'1h' is not a valid duration; expected PnDTnHnMnS."),
+        (
+            ("--reset-offsets", "--to-datetime", "today"),
+            "'today' is not a valid time; expected YYYY-MM-DDThh:mm:ss.sss.",
+        ),
         (("--list", "--timeout", "0"), "0 is not in the range x>=1."),
     ],
 )

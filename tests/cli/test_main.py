@@ -41,13 +41,13 @@ def test_the_version_is_printed(tidelog):
         (
             ("topics", "--bootstrap-server", "here:99999", "--list"),
             (
-                "tidelog topics: Invalid value for '--bootstrap-server': 'here:99999' is not host:port with a port from 1 to "
+                "tidelog topics: Invalid value for '--bootstrap-server': 'here:99999' is not a valid address; expected host:port, with a port from 1 to "
                 "65535. See tidelog topics --help.\n"
             ),
         ),
         (
             ("up", "--data", "x", "--port", "65535"),
-            "tidelog up: --port 65535 leaves no room for 3 brokers below 65535. See tidelog up --help.\n",
+            "tidelog up: --port 65535: 3 brokers need ports up to 65537, above 65535. See tidelog up --help.\n",
         ),
         (("up", "--data", "x", "--override", "num.partitions=0"), "num.partitions must be at least 1, not '0'\n"),
     ],
@@ -60,7 +60,7 @@ def test_a_refused_connection_is_one_sentence_and_exit_code_1(tidelog, free_port
     (port,) = free_ports(1)
     for arguments in [("topics", "--list"), ("status",), ("groups", "--list"), ("produce", "--topic", "t")]:
         result = tidelog(arguments[0], "--bootstrap-server", f"127.0.0.1:{port}", *arguments[1:])
-        assert result == (1, "", f"No broker can be reached at 127.0.0.1:{port} (Connection refused).\n")
+        assert result == (1, "", f"No broker is reachable at 127.0.0.1:{port} (Connection refused).\n")
 
 
 def test_help_and_version_import_nothing_slow():

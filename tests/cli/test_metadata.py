@@ -51,27 +51,27 @@ def test_nodes_are_listed_read_written_and_deleted(metadata):
     assert metadata("set", "/admin/x/y", "").code == 0
     assert metadata("ls", "/admin").lines == ["delete_topics", "x"]
     assert metadata("ls", "-R", "/admin").lines == ["/admin", "/admin/delete_topics", "/admin/x", "/admin/x/y"]
-    refused(metadata("rm", "/admin/x"), "Node /admin/x has nodes below it; -r deletes them, too.")
+    refused(metadata("rm", "/admin/x"), "Node /admin/x has child nodes; use -r to delete them too.")
     assert metadata("rm", "-r", "/admin/x").code == 0
-    refused(metadata("get", "/admin/x"), "There is no node /admin/x.")
-    refused(metadata("rm", "/admin/x"), "There is no node /admin/x.")
-    refused(metadata("ls", "/admin/x"), "There is no node /admin/x.")
+    refused(metadata("get", "/admin/x"), "Node /admin/x does not exist.")
+    refused(metadata("rm", "/admin/x"), "Node /admin/x does not exist.")
+    refused(metadata("ls", "/admin/x"), "Node /admin/x does not exist.")
 
 
 def test_what_cannot_be_is_one_sentence_and_changes_nothing(metadata):
-    refused(metadata("set", "/no/where", "x"), "Node /no/where has no parent; nothing was done.")
+    refused(metadata("set", "/no/where", "x"), "Node /no/where has no parent; nothing was changed.")
     refused(
-        metadata("set", "/admin", "x", "--version", "7"), "Node /admin does not have this version; nothing was done."
+        metadata("set", "/admin", "x", "--version", "7"), "Node /admin does not have this version; nothing was changed."
     )
     assert metadata("get", "/admin").out == "\n"
-    refused(metadata("rm", "-r", "/"), "The root cannot be deleted.")
-    assert "is no path of a node" in metadata("get", "admin/").err
+    refused(metadata("rm", "-r", "/"), "The root node cannot be deleted.")
+    assert "is not a valid path" in metadata("get", "admin/").err
 
 
 def test_the_store_is_named_once(tidelog, tmp_path):
-    assert "Say which store" in tidelog("metadata", "ls").err
+    assert "One of --data, --metadata and --config is required" in tidelog("metadata", "ls").err
     both = tidelog("metadata", "ls", "--metadata", "sqlite:x", "--data", str(tmp_path))
-    assert "exclude each other" in both.err
+    assert "cannot be used together" in both.err
     assert (
         "--metadata must be sqlite:PATH or zookeeper://HOST:PORT/CHROOT"
         in tidelog("metadata", "ls", "--metadata", "x").err

@@ -38,14 +38,20 @@ def test_nothing_that_matches_is_exit_code_1(on):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("--time", "bogus"), "'bogus' is neither a timestamp in milliseconds nor one of latest (-1), earliest (-2)"),
+        (
+            ("--time", "bogus"),
+            "'bogus' is not valid; expected a timestamp in milliseconds or one of latest (-1), earliest (-2)",
+        ),
         (
             ("--topic-partitions", "a", "--topic", "b"),
             "--topic-partitions cannot be used with --topic or --partitions.",
         ),
-        (("--topic-partitions", "a:b"), "--topic-partitions has 'a:b', which is not TOPIC:PARTITION or TOPIC:FROM-TO."),
-        (("--partitions", "x"), "--partitions must be numbers separated by commas, not 'x'."),
-        (("--topic", "("), "'(' is no regular expression"),
+        (
+            ("--topic-partitions", "a:b"),
+            "--topic-partitions: 'a:b' is not a valid pattern; expected TOPIC:PARTITION or TOPIC:FROM-TO.",
+        ),
+        (("--partitions", "x"), "--partitions: 'x' is not a list of partition numbers; expected 0,1,2."),
+        (("--topic", "("), "'(' is not a valid regular expression"),
     ],
 )
 def test_a_wrong_filter_is_named(tidelog, arguments, part):

@@ -23,7 +23,7 @@ def test_pipelines_are_listed_with_their_options(capsys):
         "mirror",
         "lake",
     ]
-    assert "  topics (needed): The topics, separated by commas." in told
+    assert "  topics (required): The topics, separated by commas." in told
     assert run(["pipeline", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert listed["lake"]["options"]["format"]["default"] == "delta"
@@ -32,12 +32,12 @@ def test_pipelines_are_listed_with_their_options(capsys):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nothing"], "There is no pipeline 'nothing'; there are flights, lag, mirror, lake."),
+        (["nothing"], "Unknown pipeline 'nothing'; expected one of flights, lag, mirror, lake."),
         (["mirror", "--option", "to=a:1"], "Pipeline mirror: option 'topics' is needed: The topics"),
         (["lake", "--option", "topc=a"], "Pipeline lake: there is no option 'topc'; there are topic, path"),
         (["flights", "--every", "often"], "Pipeline flights: option 'every' is a time like '5 minutes', not 'often'."),
         (["flights", "--bootstrap", NOWHERE], NOWHERE),
-        (["flights", "--bootstrap", "here"], "'here' is not host:port"),
+        (["flights", "--bootstrap", "here"], "'here' is not a valid address"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(tmp_path, capsys, arguments, told):

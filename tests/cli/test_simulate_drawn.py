@@ -218,8 +218,8 @@ def test_a_tree_without_tests_says_so(tidelog, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--count", "3"), "--count and --keep belong to --mutants drawn."),
-        (("--mutants", "dedupe-lost", "--keep", "x"), "--count and --keep belong to --mutants drawn."),
+        (("--count", "3"), "--count and --keep require --mutants drawn."),
+        (("--mutants", "dedupe-lost", "--keep", "x"), "--count and --keep require --mutants drawn."),
         (("--mutants", "drawn", "dedupe-lost"), "--mutants drawn takes no other names."),
         (("--mutants", "drawn", "--count", "0"), "0 is not in the range x>=1."),
     ],

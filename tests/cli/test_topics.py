@@ -53,7 +53,7 @@ def test_replicas_go_where_they_are_assigned(on):
     lines = on("topics", "--describe", "--topic", "placed").lines
     assert [re.search(r"Replicas: (\S+)", line)[1] for line in lines[1:]] == ["2,0", "1,2"]
     assert (
-        on("topics", "--create", "--topic", "x", "--replica-assignment", "0:0").err.count("names a broker twice") == 1
+        on("topics", "--create", "--topic", "x", "--replica-assignment", "0:0").err.count("lists a broker twice") == 1
     )
     assert (
         on("topics", "--create", "--topic", "x", "--replica-assignment", "0:1,2").err.count("replication factor") == 1
@@ -65,7 +65,7 @@ def test_a_topic_may_be_a_regular_expression(on):
         on.create(name)
     assert on("topics", "--list", "--topic", "fleet-.").lines == ["fleet-a", "fleet-b"]
     assert on("topics", "--list", "--topic", "fleet-a,other").lines == ["fleet-a", "other"]
-    assert on("topics", "--list", "--topic", "(").err.startswith("--topic '(' is no regular expression")
+    assert on("topics", "--list", "--topic", "(").err.startswith("--topic: '(' is not a valid regular expression")
     on("topics", "--delete", "--topic", "fleet-.*")
     on.until(lambda result: not result.lines, "topics", "--list", "--topic", "fleet-.*")
 
@@ -96,25 +96,28 @@ def test_filters_show_only_the_partitions_they_ask_for(on):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "Exactly one action is needed, one of --create, --list, --describe, --alter, --delete."),
+        ((), "Exactly one action is required: --create, --list, --describe, --alter, --delete."),
         (
             ("--list", "--create"),
-            "Exactly one action is needed, one of --create, --list, --describe, --alter, --delete.",
+            "Exactly one action is required: --create, --list, --describe, --alter, --delete.",
         ),
-        (("--create",), "--create needs --topic."),
-        (("--alter", "--topic", "t"), "--alter needs --partitions."),
-        (("--delete",), "--delete needs --topic."),
-        (("--list", "--config", "a=b"), "--config goes with --create, not with --list."),
-        (("--list", "--if-exists"), "--if-exists goes with --alter or --delete or --describe, not with --list."),
+        (("--create",), "--create requires --topic."),
+        (("--alter", "--topic", "t"), "--alter requires --partitions."),
+        (("--delete",), "--delete requires --topic."),
+        (("--list", "--config", "a=b"), "--config applies to --create, not to --list."),
+        (("--list", "--if-exists"), "--if-exists applies to --alter or --delete or --describe, not to --list."),
         (
             ("--describe", "--at-min-isr-partitions", "--under-min-isr-partitions"),
-            "--under-min-isr-partitions and --at-min-isr-partitions exclude each other.",
+            "--under-min-isr-partitions and --at-min-isr-partitions cannot be used together.",
         ),
         (
             ("--create", "--topic", "t", "--partitions", "1", "--replica-assignment", "0"),
-            "--replica-assignment and --partitions exclude each other.",
+            "--replica-assignment and --partitions cannot be used together.",
         ),
-        (("--create", "--topic", "t", "--config", "a"), "Invalid value for '--config': 'a' is not name=value."),
+        (
+            ("--create", "--topic", "t", "--config", "a"),
+            "Invalid value for '--config': 'a' is not a valid setting; expected NAME=VALUE.",
+        ),
     ],
 )
 def test_flags_that_do_not_go_together_say_so(tidelog, arguments, sentence):

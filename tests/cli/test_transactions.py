@@ -63,8 +63,8 @@ def test_an_id_is_taken_from_its_producer(on, open_one):
     [
         (("describe", "--transactional-id", "nobody"), "TRANSACTIONAL_ID_NOT_FOUND"),
         (("describe-producers", "--topic", "nothing", "--partition", "0"), "UNKNOWN_TOPIC_OR_PARTITION"),
-        (("find-hanging",), "needs --topic or --broker-id"),
-        (("find-hanging", "--broker-id", "0", "--partition", "1"), "--partition goes with --topic"),
+        (("find-hanging",), "requires --topic or --broker-id"),
+        (("find-hanging", "--broker-id", "0", "--partition", "1"), "--partition requires --topic"),
         (("abort", "--topic", "t", "--partition", "0"), "--start-offset"),
         (("abort", "--topic", "t", "--partition", "0", "--producer-id", "3"), "--producer-epoch"),
     ],

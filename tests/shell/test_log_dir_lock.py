@@ -167,7 +167,7 @@ def test_two_memories_of_one_cluster(refused, tmp_path, tidelog):
         up_with = ["up", "--data", str(tmp_path / "c"), "--metadata", "sqlite:x", "--override", f"{name}=y"]
         result = tidelog(*up_with)
         assert result[0] == 1
-        assert f"--metadata and the option {name} are two memories of one cluster: leave one out." in result[1]
+        assert f"--metadata and the option {name} both name a metadata store; remove one of them." in result[1]
 
 
 def test_a_zookeeper_that_is_none(refused, free_ports, file):

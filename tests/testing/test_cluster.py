@@ -101,7 +101,7 @@ def test_options_reach_every_broker_in_both_spellings():
 def test_a_wrong_option_is_refused_before_anything_starts():
     with pytest.raises(InvalidOption, match=r"num.partitions must be at least 1, not '0'"):
         Cluster(num_partitions=0)
-    with pytest.raises(TypeError, match=r"no option num.partition$"):
+    with pytest.raises(TypeError, match=r"unknown broker option num.partition$"):
         Cluster(num_partition=1)
 
 

@@ -1,5 +1,8 @@
-"""The `tidelog` command: `main.py` is the entry; each command is a module that is imported when it is called.
+"""The `tidelog` command line. `main.py` is the entry point; each command is a module that is imported when it is
+called.
 
-Rules: flags and tables are those of Kafka's tool of the same name; what went wrong is one sentence on stderr and exit
-code 1; nothing is imported before it is needed, since a command line must answer at once.
+A command has a module for its flags and, where it does much, one for its actions: `topics.py` and `topic_actions.py`.
+
+Rules: flags and tables are those of Kafka's tool of the same name; a failure prints one message to stderr and exits
+with status 1; a module imports nothing heavy before it is needed, because `--help` and usage errors must be instant.
 """

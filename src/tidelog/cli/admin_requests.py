@@ -1,4 +1,4 @@
-"""What the commands ask of a cluster, over the blocking admin of `shell.transport`."""
+"""Requests that several commands send to a cluster, with the blocking admin of `shell.transport`."""
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ CONNECT_TIMEOUT_S = 10
 EARLIEST, LATEST = -2, -1
 MAX_ATTEMPTS = 20
 MAX_PARTITIONS_PER_RESPONSE = 2000
-"""How many partitions Kafka's tool asks to have described in one answer."""
+"""The default of Kafka's tool for partitions per DescribeTopicPartitions response."""
 
 _MESSAGES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -40,19 +40,19 @@ _MESSAGES = {
     ErrorCode.NETWORK_EXCEPTION: "The connection to the cluster was lost.",
     ErrorCode.UNSUPPORTED_VERSION: "The cluster does not support this request.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "The offset is not within the partition.",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "The offset is out of the partition's range.",
 }
 
 
 def describe_error(code: int, message: str | None = None) -> str:
-    """A failure as a sentence with Kafka's name of its code."""
+    """A message for an error code, with Kafka's name of the code."""
     known = code_of(code)
     sentence = message or _MESSAGES.get(known)
-    return f"{sentence.rstrip('.')} ({known.name})." if sentence else f"The cluster answered {known.name}."
+    return f"{sentence.rstrip('.')} ({known.name})." if sentence else f"The cluster returned {known.name}."
 
 
 def connect(bootstrap: str, command_config: str | None = None, *, timeout_ms: int = 30_000) -> Admin:
-    """An admin of the cluster; CommandFailed where nobody listens at any of the addresses."""
+    """An admin client of the cluster; CommandFailed if no address accepts a connection."""
     check_reachable(bootstrap)
     given = properties.parse(Path(command_config).read_text(encoding="utf-8")) if command_config else {}
     options = {"default.api.timeout.ms": str(timeout_ms), "client.id": "tidelog-cli", **given}
@@ -61,13 +61,13 @@ def connect(bootstrap: str, command_config: str | None = None, *, timeout_ms: in
 
 
 def parse_client_options(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, Any]:
-    """A client's options from texts by Kafka's names; InvalidOption where one is unknown or of the wrong type."""
+    """A client's options, parsed from strings by Kafka's names; InvalidOption if one is unknown or malformed."""
     parsed = parse(kind, given)
     return {field.name: getattr(parsed, field.name) for field in fields(kind)}
 
 
 def check_reachable(bootstrap: str) -> None:
-    """CommandFailed, naming each address and its reason, where none of them takes a connection."""
+    """Raise CommandFailed, with the reason for each address, if none of them accepts a connection."""
     failures = []
     for host, port in addresses(bootstrap):
         try:
@@ -76,11 +76,11 @@ def check_reachable(bootstrap: str) -> None:
             failures.append(f"{host}:{port} ({error.strerror or error})")
         else:
             return
-    raise CommandFailed(f"No broker can be reached at {', '.join(failures)}.")
+    raise CommandFailed(f"No broker is reachable at {', '.join(failures)}.")
 
 
 def metadata(admin: Admin, topics: Sequence[str] | None = None) -> MetadataResponse:
-    """Brokers and topics; of all topics where none are topic_filter. Creates nothing."""
+    """Metadata of these topics, or of all topics if `topics` is None. Never creates a topic."""
     topic_filter = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     response = admin.ask(MetadataRequest(topics=topic_filter, allow_auto_topic_creation=False), ANY)
     assert isinstance(response, MetadataResponse)
@@ -90,12 +90,13 @@ def metadata(admin: Admin, topics: Sequence[str] | None = None) -> MetadataRespo
 
 
 def topic_names(admin: Admin) -> dict[str, bool]:
-    """Every topic there is, and whether it is internal."""
+    """Every topic, and whether it is internal."""
     return {topic.name or "": topic.is_internal for topic in metadata(admin).topics}
 
 
 def describe_topics(admin: Admin, names: Sequence[str], limit: int = MAX_PARTITIONS_PER_RESPONSE) -> list[Any]:
-    """DescribeTopicPartitionsResponseTopic of each name that exists, sorted; from Metadata in older clusters."""
+    """DescribeTopicPartitionsResponseTopic of each existing topic, sorted by name; older clusters answer from
+    Metadata."""
     if not names:
         return []
     try:
@@ -130,7 +131,7 @@ def _describe_pages(admin: Admin, names: Sequence[str], limit: int) -> dict[str,
 def describe_configs(
     admin: Admin, kind: int, names: Iterable[str], *, broker: int = ANY, synonyms: bool = False
 ) -> dict[str, list[Any]]:
-    """The options of resources, by name; a broker's own have to be asked of that `broker`."""
+    """The options of resources, by name. A broker's own options are known only to that `broker`."""
     resources = [
         DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names
     ]
@@ -144,14 +145,15 @@ def describe_configs(
 def alter_configs(
     admin: Admin, kind: int, name: str, options: Iterable[tuple[str, str | None]], *, broker: int = ANY
 ) -> None:
-    """Set these options of one resource, or delete those that are None; a broker's own are altered at that `broker`."""
+    """Set these options of one resource; None deletes an option. A broker's own options are altered at that
+    `broker`."""
     (result,) = admin.ask(alteration(kind, name, options), broker).responses
     if result.error_code:
         raise ApiError(code_of(result.error_code), result.error_message)
 
 
 class ListedOffset(NamedTuple):
-    """What ListOffsets told of a partition; `offset` -1 means nothing is there, `error` NONE that it was told."""
+    """The result of ListOffsets for one partition; `offset` is -1 if no record matches."""
 
     offset: int = -1
     timestamp: int = -1
@@ -160,7 +162,7 @@ class ListedOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _LeaderLookup:
-    """One try: what each leader is asked, and which partitions have none."""
+    """Partitions by leader, and those without one."""
 
     by_leader: dict[int, list[TopicPartition]]
     leaderless: list[TopicPartition]
@@ -169,8 +171,10 @@ class _LeaderLookup:
 def list_offsets(
     admin: Admin, wanted: Mapping[TopicPartition, int], *, isolation: int = 0, attempts: int = MAX_ATTEMPTS
 ) -> dict[TopicPartition, ListedOffset]:
-    """The offset of each partition at its timestamp (EARLIEST, LATEST, …), asked of the leaders; a partition whose
-    leader is on the move is asked again, `attempts` times."""
+    """The offset of each partition at its timestamp (EARLIEST, LATEST, …), from the leaders.
+
+    Retriable errors, such as a leader change, are retried up to `attempts` times.
+    """
     found: dict[TopicPartition, ListedOffset] = {}
     for attempt in range(attempts):
         missing = [partition for partition in wanted if not _is_final(found.get(partition))]
@@ -227,7 +231,7 @@ def list_offsets_on(
     timeout_ms: int = 30_000,
     retries: bool = True,
 ) -> dict[TopicPartition, ListedOffset]:
-    """The same of one broker, without another try. With `replica` -2 followers answer too."""
+    """ListOffsets on one broker, without a retry. With `replica` -2 followers answer too."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for (topic, partition), timestamp in wanted.items():
         topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=partition, timestamp=timestamp))

@@ -1,4 +1,4 @@
-"""`tidelog chaos`: real broker processes, faults from a seed, and the history checker's verdict."""
+"""`tidelog chaos`: injects faults into real broker processes, drawn from a seed, and checks the history of clients."""
 
 import json as json_text
 import shutil
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--brokers", type=click.IntRange(1, 20), default=3, show_default=True, help="How many brokers.")
-@click.option("--seconds", type=click.FloatRange(1), default=60, show_default=True, help="How long faults go on.")
+@click.option("--brokers", type=click.IntRange(1, 20), default=3, show_default=True, help="Number of brokers.")
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="What faults and calls are drawn from."
+    "--seconds", type=click.FloatRange(1), default=60, show_default=True, help="Duration of the faults, in seconds."
 )
-@click.option("--rate", type=click.FloatRange(1, 5000), default=200, show_default=True, help="Calls a second.")
-@click.option("--transactions/--no-transactions", default=True, help="Half of the clients write in transactions.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of faults and operations.")
+@click.option("--rate", type=click.FloatRange(1, 5000), default=200, show_default=True, help="Operations per second.")
+@click.option("--transactions/--no-transactions", default=True, help="Whether half of the clients use transactions.")
 @click.option(
     "--late-seconds",
     type=click.FloatRange(1),
     default=15,
     show_default=True,
-    help="How long the fault late holds requests at most.",
+    help="Maximum delay by the fault 'late', in seconds.",
 )
-@click.option("--faults", help="Only these, separated by commas; all that the machine allows by default.")
+@click.option("--faults", help="Fault kinds, with commas between (default: all that the machine allows).")
 @click.option(
     "--report", "folder", type=click.Path(file_okay=False, path_type=Path),
-    help="Keep history, broker logs, report.json and report.html here; without it only where something is broken.",
+    help="Folder for history, broker logs and reports (default: kept only on failure).",
 )  # fmt: skip
 @flag("json", "Print the report as JSON.")
 def chaos(
@@ -47,11 +47,10 @@ def chaos(
     folder: Path | None,
     json: bool,
 ) -> None:
-    """Run real broker processes, do faults to them while clients write and read, and judge what the clients saw.
+    """Inject faults into broker processes while clients write and read, then check what the clients saw.
 
-    Brokers are killed, paused and restarted, and their requests arrive late; as root their disks are filled and their
-    network is cut as well. The exit code is 1 where something happened that Kafka's promises rule out, or a broker
-    ended by itself.
+    Brokers are killed, paused and restarted, and their requests are delayed. With root, disks are also filled and the
+    network is partitioned. The exit code is 1 if the history violates Kafka's guarantees or a broker exited by itself.
     """
     from tidelog.check.chaos import run as chaos_run
     from tidelog.shell.supervisor import NotReady
@@ -60,7 +59,7 @@ def chaos(
     report_folder = Path(tempfile.mkdtemp(prefix="tidelog-chaos-")) if folder is None else folder
     files = chaos_run.Files(report_folder)
     if files.data.exists():
-        raise CommandFailed(f"{files.data} exists already: a run starts from nothing.")
+        raise CommandFailed(f"{files.data} already exists; --report requires a folder without earlier data.")
     with sigterm_as_interrupt():
         try:
             report = chaos_run.run(
@@ -68,7 +67,7 @@ def chaos(
                 late_s=late_seconds, report_line=lambda line: click.echo(f"chaos: {line}", err=True),
             )  # fmt: skip
         except NotReady as reason:
-            raise CommandFailed(f"The cluster does not start: {reason}.") from None
+            raise CommandFailed(f"The cluster did not start: {reason}.") from None
     _print_report(report, report_folder, keeps=folder is not None, as_json=json)
     click.get_current_context().exit(0 if report.is_good else 1)
 
@@ -79,7 +78,7 @@ def _kinds(given: str | None) -> list[str]:
     kinds = list(KINDS) if given is None else [kind.strip() for kind in given.split(",")]
     for kind in kinds:
         if kind not in KINDS:
-            raise usage_error(f"--faults does not know {kind!r}; there are {', '.join(KINDS)}.")
+            raise usage_error(f"--faults: unknown kind {kind!r}; expected {', '.join(KINDS)}.")
     return kinds
 
 
@@ -106,4 +105,4 @@ def _print_report(report: "Report", report_folder: Path, *, keeps: bool, as_json
     if report.is_good:
         shutil.rmtree(report_folder / "data" if keeps else report_folder, ignore_errors=True)
     if keeps or not report.is_good:
-        click.echo(f"chaos: the report is in {report_folder}", err=True)
+        click.echo(f"chaos: report written to {report_folder}", err=True)

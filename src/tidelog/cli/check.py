@@ -1,4 +1,4 @@
-"""The table of `tidelog check`."""
+"""`tidelog check`: runs clients against any Kafka cluster and checks their history; prints verdicts, also for chaos."""
 
 import json
 import time
@@ -20,36 +20,54 @@ if TYPE_CHECKING:
 
 TICK_S = 0.25
 LINE_INTERVAL_S = 10.0
-"""How often a line is printed where the output is no terminal."""
+"""The interval of progress lines if stderr is not a terminal."""
 
 MAX_SHOWN = 5
-"""So many anomalies of a kind are told; the JSON has more."""
+"""The number of anomalies printed per kind; the JSON has more."""
 
 
 @click.group()
 def check() -> None:
-    """Judge a cluster by what its clients were told: lost, duplicated, reordered, inconsistent or aborted records.
+    """Check what clients saw: lost, duplicated, reordered, inconsistent or aborted records.
 
-    It works with any Kafka cluster. A history is a file of lines that say what each client did and saw.
+    Works with any Kafka cluster. A history is a file with a line for each operation that a client started or finished.
     """
 
 
 @check.command()
-@click.option("--bootstrap", type=Bootstrap(), default=DEFAULT_BOOTSTRAP, show_default=True, help="The cluster.")
-@click.option("--seconds", type=click.FloatRange(1), default=60, show_default=True, help="How long to write and read.")
+@click.option(
+    "--bootstrap", type=Bootstrap(), default=DEFAULT_BOOTSTRAP, show_default=True, help="Brokers of the cluster."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1),
+    default=60,
+    show_default=True,
+    help="Duration of writing and reading, in seconds.",
+)
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("history.jsonl"), show_default=True,
-    help="The history.",
+    help="History file to write.",
 )  # fmt: skip
-@click.option("--topics", type=click.IntRange(1, 100), default=2, show_default=True, help="How many topics.")
-@click.option("--partitions", type=click.IntRange(1, 1000), default=3, show_default=True, help="Partitions of a topic.")
-@click.option("--workers", type=click.IntRange(2, 64), default=4, show_default=True, help="Clients at a time.")
-@click.option("--rate", type=click.FloatRange(1, 5000), default=200, show_default=True, help="Calls a second, of all.")
+@click.option("--topics", type=click.IntRange(1, 100), default=2, show_default=True, help="Number of topics.")
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="What the clients' choices are drawn from."
+    "--partitions", type=click.IntRange(1, 1000), default=3, show_default=True, help="Number of partitions per topic."
 )
-@click.option("--transactions/--no-transactions", default=True, help="Half of the clients write in transactions.")
-@flag("keep", "Do not delete the topics; they are always kept where something is broken.")
+@click.option(
+    "--workers", type=click.IntRange(2, 64), default=4, show_default=True, help="Number of concurrent clients."
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(1, 5000),
+    default=200,
+    show_default=True,
+    help="Operations per second, of all clients.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the clients' random choices."
+)
+@click.option("--transactions/--no-transactions", default=True, help="Whether half of the clients use transactions.")
+@flag("keep", "Keep the topics (they are always kept if a check fails).")
 @flag("json", "Print the verdict as JSON.")
 def run(
     bootstrap: str,
@@ -64,10 +82,10 @@ def run(
     keep: bool,
     json: bool,
 ) -> None:
-    """Write unique values to topics of its own and read them, with clients that crash and change what they read; then
-    read everything once more and judge what was seen.
+    """Write to and read from a cluster, then check the history.
 
-    The exit code is 1 where something happened that Kafka's promises rule out.
+    Clients write unique values to topics of their own and read them back; they crash and change subscriptions. At the
+    end all records are read once more. The exit code is 1 if the history violates Kafka's guarantees.
     """
     from tidelog.check.workload import target
     from tidelog.check.workload.workload import Plan, Workload
@@ -95,7 +113,7 @@ def _delete_topics(prepared: "WorkloadTarget") -> None:
     try:
         target.delete_topics(prepared)
     except ApiError as error:
-        click.echo(f"The topics {', '.join(prepared.topics)} are left: {error}.", err=True)
+        click.echo(f"Topics {', '.join(prepared.topics)} were not deleted: {error}.", err=True)
 
 
 def _run_workload(workload: "Workload", seconds: float) -> None:
@@ -119,7 +137,8 @@ def _verdict_on(file: Path) -> "Verdict":
 
 @contextmanager
 def workload_progress(recorder: "Recorder") -> "Iterator[Callable[..., None]]":
-    """`show(text, is_urgent=…)` on stderr: a line that is redrawn on a terminal, in a pipe one now and then."""
+    """Yield `show(text, is_urgent=…)`, which prints to stderr: a line that is redrawn on a terminal, or else a line
+    every 10 s and for each urgent text."""
     from sys import stderr
 
     is_terminal = stderr.isatty()
@@ -154,7 +173,10 @@ def _counts(recorder: "Recorder") -> str:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @flag("json", "Print the verdict as JSON.")
 def verify(file: Path, json: bool) -> None:
-    """Judge a history. The exit code is 1 where something is in it that Kafka's promises rule out."""
+    """Check a history file.
+
+    The exit code is 1 if the history violates Kafka's guarantees.
+    """
     from tidelog.check.history.text import NotAHistory, parse
     from tidelog.check.history.verdict import verify as judge
 

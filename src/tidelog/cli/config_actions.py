@@ -1,4 +1,4 @@
-"""Describing and altering the options of one entity or of all of a kind, in kafka-configs' form."""
+"""What `tidelog configs` does: describe and alter options and client quotas; prints what kafka-configs prints."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ QUOTA_ENTITY_TITLES = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
 
 
 class ResourceKind(NamedTuple):
-    """A kind of entity: its number in the protocol, its word, and the source of what was set on one of them."""
+    """A kind of resource: its number in the protocol, its name in messages, and the source of options set on it."""
 
     number: int
     word: str
@@ -54,7 +54,7 @@ RESOURCE_KINDS = {
 
 
 def describe_options(admin: Admin, kind: str, name: str | None, *, everything: bool) -> None:
-    """Print the options of an entity, or of each where no name is given."""
+    """Print the options of an entity, or of every entity of the kind if `name` is None."""
     entities = _entities(admin, kind)
     if name is None:
         names = [*entities, *([""] if kind == "brokers" else [])]
@@ -67,7 +67,7 @@ def describe_options(admin: Admin, kind: str, name: str | None, *, everything: b
 
 
 def _entities(admin: Admin, kind: str) -> list[str]:
-    """The names there are; for brokers their ids."""
+    """The names of all entities of the kind; IDs for brokers."""
     if kind == "topics":
         return sorted(topic.name or "" for topic in metadata(admin).topics)
     if kind in ("brokers", "broker-loggers"):
@@ -105,12 +105,12 @@ def _describe_entity(admin: Admin, kind: str, name: str, *, everything: bool) ->
 
 
 def _target_broker(kind: str, name: str) -> int:
-    """Which broker is asked: a broker's own options are its own affair."""
+    """The broker to send the request to: only the broker itself serves its own options."""
     return int(name) if kind in ("brokers", "broker-loggers") and name else ANY
 
 
 def option_line(entry: Any) -> str:
-    """One option with where its value comes from."""
+    """The line of one option: its value, and where the value comes from."""
     synonyms = ", ".join(f"{SOURCES.get(each.source)}:{each.name}={_text(each.value)}" for each in entry.synonyms)
     sensitive = "true" if entry.is_sensitive else "false"
     return f"  {entry.name}={_text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}"
@@ -132,7 +132,7 @@ def alter_options(admin: Admin, kind: str, name: str, *, set_: Mapping[str, str]
 
 
 def _quota_entries(admin: Admin, entities: Sequence[ConfigEntity]) -> list[EntryWithQuotas]:
-    """The entities of just these types that have quotas."""
+    """The entities of exactly these types that have quotas."""
     components = [
         ComponentData(entity_type=QUOTA_ENTITY_TYPES[kind], match_type=_name_match(name), match=name or None)
         for kind, name in entities
@@ -148,7 +148,7 @@ def _quotas_set(admin: Admin, entities: Sequence[ConfigEntity]) -> set[str]:
 
 
 def describe_quotas(admin: Admin, entities: Sequence[ConfigEntity]) -> None:
-    """A line for each entity that has quotas."""
+    """Print a line for each entity that has quotas."""
     for entry in _quota_entries(admin, entities):
         named = {part.entity_type: part.entity_name for part in entry.entity}
         who = ", ".join(_quota_entity(kind, named[kind]) for kind in (USER, CLIENT_ID, IP) if kind in named)
@@ -172,10 +172,12 @@ def alter_quotas(
     unknown = [name for name in (*set_, *remove) if name not in allowed]
     if unknown:
         kinds = " and ".join(entity.kind for entity in entities)
-        raise CommandFailed(f"{', '.join(unknown)}: no quota of {kinds}; there are {', '.join(allowed)}.")
+        raise CommandFailed(
+            f"{', '.join(unknown)}: not a valid quota of {kinds}; expected one of {', '.join(allowed)}."
+        )
     absent = set(remove) - _quotas_set(admin, entities) if remove else set()
     if absent:
-        raise CommandFailed(f"{', '.join(sorted(absent))}: not set, so it cannot be removed.")
+        raise CommandFailed(f"{', '.join(sorted(absent))}: cannot be removed because it is not set.")
     ops = [OpData(key=name, value=_quota_value(name, text)) for name, text in set_.items()]
     ops += [OpData(key=name, remove=True) for name in remove]
     entity = [EntityData(entity_type=QUOTA_ENTITY_TYPES[kind], entity_name=name or None) for kind, name in entities]
@@ -193,4 +195,4 @@ def _quota_value(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise usage_error(f"{name} must be a number, not {text!r}.") from None
+        raise usage_error(f"{name}: {text!r} is not a number.") from None

@@ -1,4 +1,4 @@
-"""`tidelog configs`: the flags of kafka-configs."""
+"""`tidelog configs`, with the flags of kafka-configs."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]*")
 KINDS = ("topics", "brokers", "users", "clients", "ips", "groups", "client-metrics", "broker-loggers")
 QUOTA_KINDS = ("users", "clients", "ips")
 KINDS_WITH_DEFAULT = ("brokers", *QUOTA_KINDS)
-"""Kinds that have a default for all."""
+"""Kinds that have a default entity."""
 
 KIND_OF_FLAG = {
     "topic": "topics",
@@ -53,7 +53,7 @@ KIND_OF_DEFAULT_FLAG = {
 
 
 class ConfigEntity(NamedTuple):
-    """What is described or altered: `name` is '' for the default of all, None for each one there is."""
+    """What is described or altered; `name` is '' for the default entity, None for every entity of the kind."""
 
     kind: str
     name: str | None
@@ -62,37 +62,39 @@ class ConfigEntity(NamedTuple):
 @click.command()
 @cluster_options
 @flag("describe", "Show the options that are set.")
-@flag("alter", "Set and remove options.")
-@flag("all", "Show all options, with their defaults.")
+@flag("alter", "Set or remove options.")
+@flag("all", "Show all options, including defaults.")
 @click.option(
     "--entity-type",
     "entity_type",
     multiple=True,
     type=click.Choice(KINDS),
-    help="Whose options; users and clients go together.",
+    help="Entity type; users and clients may be combined.",
 )
 @click.option(
     "--entity-name",
     "entity_name",
     multiple=True,
-    help="The topic, broker id, group, user, client id or address; one for each --entity-type.",
+    help="Topic, broker ID, group, user, client ID or address, one per --entity-type.",
 )
-@click.option("--entity-default", "entity_name", flag_value="", multiple=True, help="The default of the --entity-type.")
-@click.option("--topic", help="The same as --entity-type topics --entity-name NAME.")
-@click.option("--broker", help="The same as --entity-type brokers --entity-name ID.")
-@click.option("--broker-logger", help="The same as --entity-type broker-loggers --entity-name ID.")
-@click.option("--group", help="The same as --entity-type groups --entity-name NAME.")
-@click.option("--client-metrics", help="The same as --entity-type client-metrics --entity-name NAME.")
-@click.option("--user", help="The same as --entity-type users --entity-name NAME.")
-@click.option("--client", help="The same as --entity-type clients --entity-name ID.")
-@click.option("--ip", help="The same as --entity-type ips --entity-name ADDRESS.")
-@flag("broker-defaults", "The same as --entity-type brokers --entity-default.")
-@flag("user-defaults", "The same as --entity-type users --entity-default.")
-@flag("client-defaults", "The same as --entity-type clients --entity-default.")
-@flag("ip-defaults", "The same as --entity-type ips --entity-default.")
-@click.option("--add-config", help="Options to set: k1=v1,k2=[v1,v2,v3].")
-@click.option("--add-config-file", type=click.Path(exists=True, dir_okay=False), help="A properties file to set.")
-@click.option("--delete-config", help="Options to remove: k1,k2.")
+@click.option("--entity-default", "entity_name", flag_value="", multiple=True, help="The default of the entity type.")
+@click.option("--topic", help="Short for --entity-type topics --entity-name NAME.")
+@click.option("--broker", help="Short for --entity-type brokers --entity-name ID.")
+@click.option("--broker-logger", help="Short for --entity-type broker-loggers --entity-name ID.")
+@click.option("--group", help="Short for --entity-type groups --entity-name NAME.")
+@click.option("--client-metrics", help="Short for --entity-type client-metrics --entity-name NAME.")
+@click.option("--user", help="Short for --entity-type users --entity-name NAME.")
+@click.option("--client", help="Short for --entity-type clients --entity-name ID.")
+@click.option("--ip", help="Short for --entity-type ips --entity-name ADDRESS.")
+@flag("broker-defaults", "Short for --entity-type brokers --entity-default.")
+@flag("user-defaults", "Short for --entity-type users --entity-default.")
+@flag("client-defaults", "Short for --entity-type clients --entity-default.")
+@flag("ip-defaults", "Short for --entity-type ips --entity-default.")
+@click.option("--add-config", help="Options to set, e.g. k1=v1,k2=[v1,v2,v3].")
+@click.option(
+    "--add-config-file", type=click.Path(exists=True, dir_okay=False), help="Properties file with options to set."
+)
+@click.option("--delete-config", help="Options to remove, e.g. k1,k2.")
 def configs(**given: Any) -> None:
     """Describe and alter options and quotas, with the flags of kafka-configs."""
     action = the_action(given, ACTIONS)
@@ -119,9 +121,9 @@ def configs(**given: Any) -> None:
 def _check_alter(given: dict[str, Any], entities: list[ConfigEntity]) -> None:
     for entity in entities:
         if entity.name is None:
-            raise usage_error(f"--alter of {entity.kind} needs --entity-name{_or_default(entity.kind)}.")
+            raise usage_error(f"--alter of {entity.kind} requires --entity-name{_or_default(entity.kind)}.")
     if not any(is_given(given[each]) for each in ("add_config", "add_config_file", "delete_config")):
-        raise usage_error("--alter needs --add-config, --add-config-file or --delete-config.")
+        raise usage_error("--alter requires --add-config, --add-config-file or --delete-config.")
     at_most_one(given, ("add-config", "add-config-file"))
 
 
@@ -130,7 +132,7 @@ def _or_default(kind: str) -> str:
 
 
 def parse_additions(given: dict[str, Any]) -> dict[str, str]:
-    """What --add-config or --add-config-file sets."""
+    """The options that --add-config or --add-config-file sets."""
     if given["add_config_file"]:
         from tidelog.config import properties
 
@@ -142,10 +144,10 @@ def parse_additions(given: dict[str, Any]) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             raise CommandFailed(
-                f"--add-config must be key=value or key=[value,value] with commas between, not {pair!r}."
+                f"--add-config: {pair!r} is not a valid setting; expected key=value or key=[value,value]."
             )
         if _NAME.fullmatch(name.strip()) is None:
-            raise CommandFailed(f"--add-config names {name.strip()!r}, which can be no option.")
+            raise CommandFailed(f"--add-config: {name.strip()!r} is not a valid option name.")
         value = value.strip()
         found[name.strip()] = value[1:-1] if value.startswith("[") and value.endswith("]") else value
     return found
@@ -156,7 +158,7 @@ def _parse_removals(given: dict[str, Any]) -> list[str]:
 
 
 def entities_of(given: Mapping[str, Any]) -> list[ConfigEntity]:
-    """One entity, or a user and a client id; UsageError where the flags name nothing that can be."""
+    """The entity that the flags name, or a user and a client; UsageError if the flags do not go together."""
     kinds, names = list(given["entity_type"]), list(given["entity_name"])
     for option, kind in KIND_OF_FLAG.items():
         if is_given(given[option.replace("-", "_")]):
@@ -175,23 +177,23 @@ def entities_of(given: Mapping[str, Any]) -> list[ConfigEntity]:
 
 def _check_kinds(kinds: list[str], names: list[str]) -> None:
     if not kinds:
-        raise usage_error("--entity-type is needed, or one of its short forms.")
+        raise usage_error("--entity-type or one of its short forms is required.")
     for kind in kinds:
         if kinds.count(kind) > 1:
-            raise usage_error(f"{kind} may be named once.")
+            raise usage_error(f"{kind} may be given only once.")
     if len(kinds) > 1 and set(kinds) != {"users", "clients"}:
-        raise usage_error(f"Of the types of entities only users and clients go together, not {' and '.join(kinds)}.")
+        raise usage_error(f"Only users and clients may be combined, not {' and '.join(kinds)}.")
     if len(names) > len(kinds):
-        raise usage_error(f"{names[-1]!r} is one name more than there are types of entities.")
+        raise usage_error(f"{names[-1]!r} is a name without an entity type.")
 
 
 def _check_name(entity: ConfigEntity) -> None:
     kind, name = entity
     if name == "" and kind not in KINDS_WITH_DEFAULT:
-        raise usage_error(f"--entity-default goes with {', '.join(KINDS_WITH_DEFAULT)}, not with {kind}.")
+        raise usage_error(f"--entity-default applies to {', '.join(KINDS_WITH_DEFAULT)}, not to {kind}.")
     if not name:
         return
     if kind in ("brokers", "broker-loggers") and not name.isdigit():
-        raise usage_error(f"--entity-name of {kind} must be a broker id, not {name!r}.")
+        raise usage_error(f"--entity-name: {name!r} is not a broker ID.")
     if kind == "ips" and not is_address(name):
-        raise usage_error(f"--entity-name of ips must be an address or a host's name, not {name!r}.")
+        raise usage_error(f"--entity-name: {name!r} is not an IP address or host name.")

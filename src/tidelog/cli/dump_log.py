@@ -1,4 +1,4 @@
-"""`tidelog dump-log`: files of a log folder as lines, with the flags of kafka-dump-log."""
+"""`tidelog dump-log`, with the flags of kafka-dump-log: prints files of a log directory."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,20 +31,22 @@ TEXTS = (
 
 
 @click.command("dump-log")
-@click.option("--files", required=True, help="Files, separated by commas; of a folder, all that can be read.")
-@flag("print-data-log", "Print the records, not only their batches.")
-@flag("deep-iteration", "Look into the batches; printing records does so anyway.")
-@flag("offsets-decoder", "The records are those of __consumer_offsets.")
-@flag("transaction-log-decoder", "The records are those of __transaction_state.")
-@flag("skip-record-metadata", "Of records, print key and value only; leave markers out.")
-@flag("index-sanity-check", "Of indexes, say only whether they can be what their names say.")
-@click.option("--max-bytes", type=click.IntRange(1), default=2**31 - 1, help="Read no more of a .log file.")
+@click.option("--files", required=True, help="Files, with commas between; a folder means all its log files.")
+@flag("print-data-log", "Print records as well as batches.")
+@flag("deep-iteration", "Iterate over records in batches; implied by --print-data-log.")
+@flag("offsets-decoder", "Decode records of __consumer_offsets.")
+@flag("transaction-log-decoder", "Decode records of __transaction_state.")
+@flag("skip-record-metadata", "Print only key and value of records, and no control records.")
+@flag("index-sanity-check", "Check index files instead of printing them.")
+@click.option(
+    "--max-bytes", type=click.IntRange(1), default=2**31 - 1, help="Maximum number of bytes to read from a .log file."
+)
 @click.option("--max-message-size", type=click.IntRange(1), hidden=True)
 def dump_log(**given: Any) -> None:
-    """Print what stands in the files of a log folder.
+    """Dump the files of a log directory.
 
-    Batches and records, index entries, aborted transactions, producer snapshots, checkpoints: line by line as
-    Kafka's own tool prints them.
+    Prints batches, records, index entries, aborted transactions, producer snapshots and checkpoints, in the format of
+    Kafka's tool.
     """
     wanted = _wanted(given)
     for path in _paths(given["files"]):
@@ -75,9 +77,11 @@ def _paths(text: str) -> Iterator[Path]:
         if path.is_dir():
             yield from (each for each in sorted(path.iterdir()) if each.is_file() and _is_known(each))
         elif not path.exists():
-            raise CommandFailed(f"{path}: there is no such file.")
+            raise CommandFailed(f"{path}: no such file.")
         elif not _is_known(path):
-            raise CommandFailed(f"{path}: not a file of a log folder ({', '.join((names.LOG, *READERS, *TEXTS))}).")
+            raise CommandFailed(
+                f"{path}: not a file of a log directory; expected {', '.join((names.LOG, *READERS, *TEXTS))}."
+            )
         else:
             yield path
 
@@ -92,7 +96,7 @@ def _lines(path: Path, wanted: log_file_text.SegmentFormat, *, check: bool) -> I
         yield from log_file_text.segment_lines(path, wanted)
     elif path.suffix in names.INDEXES and check:
         if not log_file_text.is_sane_index(path):
-            raise CorruptLog(f"{path}: this cannot be the index of the segment beside it")
+            raise CorruptLog(f"{path}: the index does not match its segment")
         yield f"{path} passed sanity check."
     elif path.suffix in READERS:
         yield from READERS[path.suffix](path)

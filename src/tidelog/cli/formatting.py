@@ -1,4 +1,4 @@
-"""Columns of text, padded as Java's `%-15s` pads them."""
+"""Tables and lists as Kafka's tools print them; columns are padded as Java's `%-15s` pads them."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ MISSING = "-"
 
 
 class Column(NamedTuple):
-    """`width` is the least width, or 0 for a last column that is not padded; `grows` where longer cells widen it."""
+    """`width` is the minimum width, or 0 for a last column without padding; with `grows`, longer cells widen it."""
 
     title: str
     width: int
@@ -15,7 +15,7 @@ class Column(NamedTuple):
 
 
 def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[object]], between: str = " ") -> list[str]:
-    """The head and the rows, one text a line."""
+    """The lines of a table: its header, then its rows; None is printed as `-`."""
     cells = [[MISSING if cell is None else str(cell) for cell in row] for row in rows]
     widths = [
         max([column.width, *(len(row[number]) for row in cells)]) if column.grows else column.width
@@ -30,5 +30,5 @@ def comma_list(items: Iterable[object]) -> str:
 
 
 def plural_suffix(items: Collection[object]) -> str:
-    """The ending of the word for them."""
+    """'s' unless there is exactly one item."""
     return "" if len(items) == 1 else "s"

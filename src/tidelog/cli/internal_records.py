@@ -1,4 +1,4 @@
-"""The records of Kafka's internal topics as JSON: by the type in a key and the version of a value."""
+"""Decodes records of Kafka's internal topics to JSON, by the type in the key and the version in the value."""
 
 from collections.abc import Collection
 from struct import Struct, error
@@ -23,26 +23,26 @@ class RecordFormat(NamedTuple):
 
 
 def _formats(module: Any) -> dict[int, RecordFormat]:
-    """Keys and values are declared in pairs: `…Key` with the type of its record, and `…Value`."""
+    """The formats of a module, in which classes are declared in pairs: `…Key`, with the record type, and `…Value`."""
     keys = [each for name, each in vars(module).items() if name.endswith("Key") and hasattr(each, "__key__")]
     return {key.__key__: RecordFormat(key, getattr(module, f"{key.__name__.removesuffix('Key')}Value")) for key in keys}
 
 
 GROUP_TOPIC: dict[int, RecordFormat] = {
-    0: RecordFormat(groups.OffsetCommitKey, groups.OffsetCommitValue),  # as Kafka before 0.9 wrote it
+    0: RecordFormat(groups.OffsetCommitKey, groups.OffsetCommitValue),  # written by Kafka before 0.9
     **_formats(groups),
 }
 TRANSACTION_TOPIC = _formats(transactions)
 
 
 class UnreadableRecord(ValueError):
-    """Not a record of that topic, or of a format that is not known here."""
+    """Not a record of this topic, or a record of an unknown format."""
 
 
 def record_as_json(
     formats: dict[int, RecordFormat], key: bytes, value: bytes | None, only: Collection[int]
 ) -> dict[str, Any] | None:
-    """Key and value as Kafka's formatters show them; None for types that are not wanted."""
+    """Key and value as Kafka's formatters print them; None if the record type is not in `only`."""
     try:
         (kind,) = _NUMBER.unpack_from(key)
         if kind not in only:

@@ -1,4 +1,4 @@
-"""`tidelog lab list` and `tidelog lab run`."""
+"""`tidelog lab`: lists the stories of the lab, and runs one on the terminal or as a page."""
 
 import sys
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 SAFE = "kip_320"
 QUIT = "q"
-HINT = "   (any key: the next step; q: the end)"
+HINT = "   (any key: next step; q: quit)"
 
 
 @click.group()
 def lab() -> None:
-    """Watch replication lose and keep data: stories on real brokers with real logs, told step by step."""
+    """Watch replication lose and keep data: stories on real brokers, step by step."""
 
 
 @lab.command("list")
@@ -39,15 +39,17 @@ def list_stories() -> None:
 
 @lab.command()
 @click.argument("story", metavar="NAME|FILE")
-@click.option("--truncation", help="How replicas agree after a leader change: one of Kafka's four generations.")
-@click.option("--acks", help="What producers wait for: 0, 1 or all.")
-@click.option("--min-insync-replicas", help="How many must be in sync for acks=all.")
-@click.option("--replicas", help="How many replicas the partition has.")
-@click.option("--unclean/--no-unclean", default=None, help="Whether a replica that is behind may lead.")
-@click.option("--knob", "knobs", multiple=True, metavar="NAME=VALUE", help="Any other knob of the story.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the story as a page.")
-@click.option("--logs", type=click.Path(file_okay=False, path_type=Path), help="Keep the brokers' log folders here.")
-@click.option("--step", "by_step", is_flag=True, help="Wait for a key after each step; q ends it.")
+@click.option("--truncation", help="Generation of log truncation after a leader change, one of four.")
+@click.option("--acks", help="Required acknowledgements of producers: 0, 1 or all.")
+@click.option("--min-insync-replicas", help="Minimum in-sync replicas for acks=all.")
+@click.option("--replicas", help="Number of replicas of the partition.")
+@click.option("--unclean/--no-unclean", default=None, help="Whether an out-of-sync replica may become leader.")
+@click.option("--knob", "knobs", multiple=True, metavar="NAME=VALUE", help="Other knob of the story; repeatable.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the story to this HTML file.")
+@click.option(
+    "--logs", type=click.Path(file_okay=False, path_type=Path), help="Folder to keep the brokers' log directories in."
+)
+@click.option("--step", "by_step", is_flag=True, help="Wait for a key after each step; q quits.")
 def run(
     story: str,
     truncation: str | None,
@@ -60,11 +62,11 @@ def run(
     logs: Path | None,
     by_step: bool,
 ) -> None:
-    """Tell a story of the lab by its NAME, or your own from a FILE.
+    """Play a story of the lab by its NAME, or your own from a FILE.
 
-    Knobs that the story does not have are refused; `tidelog lab list` shows which it has. A page of a story with
-    generations of truncation shows the chosen one and the present one side by side. The log folders at the end are for
-    `tidelog audit` and `tidelog dump-log`.
+    `tidelog lab list` shows the knobs of each story; other knobs are an error. If a story has generations of
+    truncation, its page shows the chosen one beside the current one. `tidelog audit` and `tidelog dump-log` read the
+    folders of --logs.
     """
     from tidelog.lab.engine import export_disks, tell
     from tidelog.lab.language import StoryError
@@ -108,7 +110,7 @@ def _find(story: str) -> "Story":
 
 
 def _write(story: "Story", telling: "Playback", path: Path) -> None:
-    """The page; beside an older generation of truncation the present one, on the same steps."""
+    """Write the page; an older generation of truncation is shown beside the current one if both have the same steps."""
     from tidelog.lab.engine import tell
     from tidelog.lab.page import write
 
@@ -139,7 +141,7 @@ def _draw(telling: "Playback", *, by_step: bool) -> None:
 
 
 def _print(console: "Console", lines: "Iterable[Text]") -> None:
-    """On a terminal a long line goes on below its own beginning."""
+    """Print lines; on a terminal a long line is wrapped to its own indentation."""
     from rich.padding import Padding
 
     for line in lines:

@@ -1,7 +1,7 @@
-"""A telling on a terminal: every step's logs as rows of records, coloured by epoch, with the high watermark as a bar.
+"""Draws a story on the terminal: after every step each log is a row of records, coloured by epoch.
 
-In a pipe the same lines come without colours: a record is `label@epoch`, `~` behind it says that a power loss would
-take it, `┃` stands where the high watermark is.
+In a pipe the lines have no colours. A record is `label@epoch`, followed by `~` if a power loss would lose it, and `┃`
+marks the high watermark.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def message(said: Message) -> Text:
 
 
 def replica(view: ReplicaView, width: int, longest: int) -> Text:
-    """One row: the broker, its role, its records, and its marks."""
+    """One row: the broker, its role, its records, and its offsets."""
     row = Text("   ")
     row.append(f"{view.broker:<3}{view.role:<{ROLE_WIDTH}}", ROLE_STYLES.get(view.role, ""))
     for place in range(longest + 1):
@@ -62,7 +62,7 @@ def replica(view: ReplicaView, width: int, longest: int) -> Text:
 
 
 def _border(view: ReplicaView, place: int) -> Text:
-    """What stands before the record at this place: the high watermark, or the border between two records."""
+    """What is drawn before the record at this index: the high watermark, or a border between records."""
     below = sum(record.offset < view.hw for record in view.records)
     if place == below:
         return Text(f" {HIGH_WATERMARK} ", "bold green")

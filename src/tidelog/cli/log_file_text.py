@@ -1,4 +1,4 @@
-"""A `.log` file as lines: its batches, and on demand the records in them."""
+"""The text of log files as kafka-dump-log prints it: segments, indexes and producer snapshots."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -24,11 +24,11 @@ from tidelog.wire.records import (
 )
 
 Decode = Callable[[Record], tuple[str | None, str | None]]
-"""Key and payload of a record as text."""
+"""Returns the key and the payload of a record as text."""
 
 
 class SegmentFormat(NamedTuple):
-    """`decode` is None where records are not printed."""
+    """How to print a segment; `decode` is None if records are not printed."""
 
     decode: Decode | None = None
     metadata: bool = True
@@ -44,7 +44,7 @@ def _text(content: bytes | None) -> str | None:
 
 
 def internal_record_decoder(formats: dict[int, internal.RecordFormat]) -> Decode:
-    """Of the records of an internal topic."""
+    """A function that decodes records of an internal topic."""
 
     def decode(record: Record) -> tuple[str | None, str | None]:
         if record.key is None:
@@ -67,7 +67,7 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def segment_lines(path: Path, wanted: SegmentFormat) -> Iterator[str]:
-    """What is damaged is said so, and the rest of the file left out."""
+    """The lines of a segment; at damage, a line that reports it, and nothing of the rest of the file."""
     yield f"Log starting offset: {int(path.name.split('.')[0])}"
     with path.open("rb") as file:
         content = file.read(wanted.max_bytes)
@@ -112,7 +112,7 @@ def _records(content: bytes, batch: BatchHeader, wanted: SegmentFormat) -> Itera
     for record in records(content, batch):
         parts = list(_metadata(batch, record)) if wanted.metadata else []
         if batch.is_control and not wanted.metadata:
-            yield ""  # as Kafka's tool leaves a marker out
+            yield ""  # Kafka's tool prints an empty line for a skipped control record
             continue
         if batch.is_control:
             parts += _control(record)
@@ -189,12 +189,12 @@ def _producer(producer: Producer) -> str:
 
 
 def is_sane_index(path: Path) -> bool:
-    """Whether this can be the index that its name says, as a broker judges when it starts."""
+    """Whether the index passes the check that a broker makes when it starts."""
     content, base = path.read_bytes(), _base(path)
     try:
         size = path.with_suffix(names.LOG).stat().st_size
     except FileNotFoundError:
-        raise CorruptLog(f"{path}: there is no {path.with_suffix(names.LOG).name} beside it") from None
+        raise CorruptLog(f"{path}: {path.with_suffix(names.LOG).name} is missing") from None
     if path.suffix == names.INDEX:
         return OffsetIndex(base, content).is_sane(size)
     if path.suffix == names.TIME_INDEX:

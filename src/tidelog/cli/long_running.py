@@ -1,4 +1,4 @@
-"""Commands that run until they are interrupted end in order, by whichever signal they are printed_at to."""
+"""Commands that run for long: SIGTERM stops them as Ctrl-C does, and a line shows their progress."""
 
 import signal
 import time
@@ -11,7 +11,7 @@ Show = Callable[[str], None]
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends what goes on inside as Ctrl-C does."""
+    """Raise KeyboardInterrupt in the context when SIGTERM arrives, so that one handler serves both."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -25,7 +25,10 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 @contextmanager
 def progress_line() -> Iterator[Show]:
-    """On standard error, so that the result alone is on standard output."""
+    """Yield a function that shows a line on stderr: redrawn on a terminal, every 10 s elsewhere.
+
+    It is on stderr so that stdout has only the result.
+    """
     from sys import stderr
 
     if stderr.isatty():

@@ -1,4 +1,7 @@
-"""The entry of the command line: the table of commands, and how each kind of failure ends."""
+"""The entry point of the command line: the table of commands, and how each kind of failure ends.
+
+Commands are imported when they are called, so `tidelog --help` imports none of them.
+"""
 
 import os
 import sys
@@ -13,14 +16,14 @@ EXIT_INTERRUPTED = 130
 
 
 class Command(NamedTuple):
-    """Where a command is (`module:attribute`), and what it does in one sentence."""
+    """Where a command is (`module:attribute`), and its line in `tidelog --help`."""
 
     target: str
     sentence: str
 
 
 class LazyGroup(click.Group):
-    """`--help` lists the sentences of the table and imports nothing."""
+    """A group of commands from a table; `--help` prints the table and imports nothing."""
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class LazyGroup(click.Group):
         return list(self._table)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        """By its name in the table, or by that of the script that it stands for: `bin/kafka-topics.sh`."""
+        """The command of this name, or of this script of Kafka: `bin/kafka-topics.sh` is `topics`."""
         script = name.rpartition("/")[2].removesuffix(".sh").removesuffix(".bat").removeprefix("kafka-")
         name = self._aliases.get(script, script)
         if name not in self._table:
@@ -54,41 +57,42 @@ class LazyGroup(click.Group):
 
 COMMANDS = {
     "up": Command("tidelog.cli.start_brokers:up", "Run a cluster of several brokers on this machine."),
-    "broker": Command("tidelog.cli.start_brokers:broker", "Run one broker from a server.properties file."),
+    "broker": Command("tidelog.cli.start_brokers:broker", "Run one broker with a server.properties file."),
     "topics": Command("tidelog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "configs": Command("tidelog.cli.configs:configs", "Describe and alter the options of topics, brokers and groups."),
     "groups": Command("tidelog.cli.groups.groups_command:groups", "List, describe, reset and delete consumer groups."),
-    "offsets": Command("tidelog.cli.offsets:offsets", "Print offsets of partitions: first, last, or by time."),
+    "offsets": Command("tidelog.cli.offsets:offsets", "Print partition offsets: first, last, or by timestamp."),
     "reassign-partitions": Command(
-        "tidelog.cli.replicas.reassign_partitions:reassign_partitions", "Move replicas between brokers and folders."
+        "tidelog.cli.replicas.reassign_partitions:reassign_partitions",
+        "Move replicas between brokers and log directories.",
     ),
-    "rebalance": Command("tidelog.cli.replicas.rebalance:rebalance", "Spread replicas and leaders over brokers."),
-    "leader-election": Command("tidelog.cli.replicas.leader_election:leader_election", "Elect leaders of partitions."),
+    "rebalance": Command(
+        "tidelog.cli.replicas.rebalance:rebalance", "Balance replicas, bytes and leaders across brokers."
+    ),
+    "leader-election": Command("tidelog.cli.replicas.leader_election:leader_election", "Elect partition leaders."),
     "cluster": Command(
-        "tidelog.cli.replicas.cluster_command:cluster", "Tell the cluster's id, or give a dead broker up."
+        "tidelog.cli.replicas.cluster_command:cluster", "Print the cluster ID, or unregister a dead broker."
     ),
-    "delete-records": Command("tidelog.cli.replicas.log_commands:delete_records", "Delete the oldest records."),
-    "log-dirs": Command("tidelog.cli.replicas.log_commands:log_dirs", "Describe what log folders hold."),
+    "delete-records": Command(
+        "tidelog.cli.replicas.log_commands:delete_records", "Delete the oldest records of partitions."
+    ),
+    "log-dirs": Command("tidelog.cli.replicas.log_commands:log_dirs", "Describe the log directories of brokers."),
     "transactions": Command(
-        "tidelog.cli.transactions:transactions", "List and describe transactions, abort hanging ones."
+        "tidelog.cli.transactions:transactions", "List and describe transactions; abort hanging ones."
     ),
-    "produce": Command("tidelog.cli.console.produce:produce", "Send the lines of standard input as records."),
+    "produce": Command("tidelog.cli.console.produce:produce", "Send lines of standard input as records."),
     "consume": Command("tidelog.cli.console.consume:consume", "Print records as lines."),
-    "dump-log": Command("tidelog.cli.dump_log:dump_log", "Print what stands in the files of a log folder."),
-    "status": Command("tidelog.cli.status:status", "Show each replica's log end offset, watermark and lag."),
-    "explain": Command(
-        "tidelog.cli.explain.explain_command:explain", "Say why things are as they are, and what helps."
-    ),
-    "metadata": Command("tidelog.cli.metadata:metadata", "Look at, change and move the cluster's memory."),
-    "chaos": Command("tidelog.cli.chaos:chaos", "Break real broker processes while clients write and read, and judge."),
-    "check": Command("tidelog.cli.check:check", "Write and read a cluster, and judge what its clients saw."),
-    "audit": Command(
-        "tidelog.cli.audit.audit_command:audit", "Compare what the replicas of each partition really hold."
-    ),
-    "lab": Command("tidelog.cli.lab:lab", "Tell stories of replication on real brokers, step by step."),
-    "pipeline": Command("tidelog.cli.pipeline:pipeline", "List and run pipelines over topics on Spark."),
+    "dump-log": Command("tidelog.cli.dump_log:dump_log", "Dump the files of a log directory."),
+    "status": Command("tidelog.cli.status:status", "Show each replica's log end offset, high watermark and lag."),
+    "explain": Command("tidelog.cli.explain.explain_command:explain", "Diagnose the cluster and suggest fixes."),
+    "metadata": Command("tidelog.cli.metadata:metadata", "Inspect, edit, export and import cluster metadata."),
+    "chaos": Command("tidelog.cli.chaos:chaos", "Inject faults into broker processes and check what clients saw."),
+    "check": Command("tidelog.cli.check:check", "Run clients against a cluster and check what they saw."),
+    "audit": Command("tidelog.cli.audit.audit_command:audit", "Compare the logs of all replicas of each partition."),
+    "lab": Command("tidelog.cli.lab:lab", "Play replication stories on real brokers, step by step."),
+    "pipeline": Command("tidelog.cli.pipeline:pipeline", "List and run Spark pipelines over topics."),
     "simulate": Command(
-        "tidelog.cli.simulate.simulate_command:simulate", "Run clusters in a seeded world and check them."
+        "tidelog.cli.simulate.simulate_command:simulate", "Run simulated clusters from seeds and check invariants."
     ),
 }
 
@@ -101,8 +105,8 @@ SCRIPTS = {
     "zookeeper-shell": "metadata",
     "zkCli": "metadata",
 }
-"""Kafka's tools by the command that does the same, where that has another name: `tidelog kafka-get-offsets.sh …` is
-`tidelog offsets …`, and `tidelog kafka-topics.sh …` plainly `tidelog topics …`."""
+"""Kafka's tools whose command has another name: `tidelog kafka-get-offsets.sh …` runs `tidelog offsets …`. Other tools
+need no entry: `tidelog kafka-topics.sh …` runs `tidelog topics …`."""
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -112,7 +116,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
         try:
             click.echo(f"tidelog {version('tidelog')}")
         except PackageNotFoundError:
-            click.echo("tidelog, run from its source")
+            click.echo("tidelog (not installed, running from source)")
         context.exit()
 
 
@@ -121,32 +125,32 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
 def tidelog() -> None:
     """Tidelog: Apache Kafka's replicated log in Python.
 
-    Any Kafka client uses it unchanged. `tidelog up --data DIR` starts a cluster; the other commands talk to it, or to
+    Any Kafka client works unchanged. `tidelog up --data DIR` starts a cluster. The other commands work with it or with
     any Kafka cluster, and take the flags of Kafka's own tools.
     """
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry out one command line; its exit code. Whatever goes wrong is one sentence on stderr."""
+    """Run one command line and return its exit code; a failure prints one message to stderr."""
     try:
         result = tidelog.main(list(arguments), prog_name="tidelog", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our lines has seen enough; the interpreter must not complain about it at its end.
+        # The reader closed the pipe, as `head` does. Replacing stdout keeps the interpreter's last flush from failing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except Exception as error:
-        sentence = _sentence(error)
-        if sentence is None:
+        message = _error_message(error)
+        if message is None:
             raise
-        click.echo(sentence, err=True)
+        click.echo(message, err=True)
         return EXIT_FAILED
     return result if isinstance(result, int) else 0
 
 
-def _sentence(error: Exception) -> str | None:
-    """What an expected failure has to say; None for a fault of this program."""
+def _error_message(error: Exception) -> str | None:
+    """The message of an expected failure; None for a bug of this program."""
     from tidelog.errors import ApiError, InvalidOption
 
     if isinstance(error, click.UsageError):

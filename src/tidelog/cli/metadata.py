@@ -1,4 +1,4 @@
-"""The table of `tidelog metadata`."""
+"""`tidelog metadata`: inspects and edits the metadata tree, and moves it between stores, like zkCli on either store."""
 
 import sys
 from collections.abc import Iterator
@@ -16,22 +16,22 @@ SESSION_TIMEOUT_MS = 10_000
 
 @click.group()
 def metadata() -> None:
-    """Look at, change and move the cluster's memory: what zkCli does, on either store.
+    """Inspect, edit, export and import cluster metadata, in SQLite or ZooKeeper.
 
-    The tree is Kafka's of its ZooKeeper times: /controller, /brokers/ids, /brokers/topics, /config, /admin. Say where
-    it is by --data, the folder of `tidelog up`, by --metadata, sqlite:PATH or zookeeper://HOST:PORT/CHROOT, or by
-    --config, a broker's server.properties.
+    The tree is that of Kafka with ZooKeeper: /controller, /brokers/ids, /brokers/topics, /config, /admin. Select the
+    store with --data (the folder of `tidelog up`), --metadata (sqlite:PATH or zookeeper://HOST:PORT/CHROOT) or --config
+    (a broker's server.properties).
     """
 
 
 def store_options(function: Function) -> Function:
-    """`--data`, `--metadata` and `--config`, of which one is needed."""
+    """Add `--data`, `--metadata` and `--config`; exactly one of them is required."""
     folder = click.Path(exists=True, file_okay=False, path_type=Path)
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
         click.option("--config", type=file, help="A broker's server.properties."),
-        click.option("--metadata", metavar="PLACE", help="sqlite:PATH or zookeeper://HOST:PORT/CHROOT."),
-        click.option("--data", type=folder, help="The folder of a cluster that `tidelog up` runs, or ran."),
+        click.option("--metadata", metavar="STORE", help="sqlite:PATH or zookeeper://HOST:PORT/CHROOT."),
+        click.option("--data", type=folder, help="Folder of a cluster started by `tidelog up`."),
     ):
         function = option(function)
     return function
@@ -39,7 +39,7 @@ def store_options(function: Function) -> Function:
 
 @contextmanager
 def open_session(given: dict[str, Any], *, create: bool = False) -> Iterator[MetadataStore]:
-    """A session with the store that the options name; what cannot be done with it is one sentence."""
+    """Open a session with the selected store; errors of the store become CommandFailed."""
     from tidelog.shell.store.store_address import StoreUnavailable, open_store
     from tidelog.shell.store.tree_export import TreeError
 
@@ -67,7 +67,7 @@ def _store_address(given: dict[str, Any]) -> Any:
 
     chosen = at_most_one(given, ("data", "metadata", "config"))
     if chosen is None:
-        raise usage_error("Say which store is meant by --data, --metadata or --config.")
+        raise usage_error("One of --data, --metadata and --config is required, to select the store.")
     if chosen == "metadata":
         return parse_address(given["metadata"], "--metadata")
     if chosen == "config":
@@ -76,17 +76,15 @@ def _store_address(given: dict[str, Any]) -> Any:
 
 
 def check_path(path: str) -> str:
-    """A node's path as the tree has it."""
+    """The path, if it is valid; else UsageError."""
     if not path.startswith("/") or "//" in path or (path != "/" and path.endswith("/")):
-        raise usage_error(
-            f"{path!r} is no path of a node: it begins with '/', does not end with it and has no empty part."
-        )
+        raise usage_error(f"{path!r} is not a valid path; expected /NAME/NAME, without a trailing slash.")
     return path
 
 
 @metadata.command()
 @click.argument("path", default="/")
-@click.option("-R", "recursive", is_flag=True, help="All below it, as paths.")
+@click.option("-R", "recursive", is_flag=True, help="List all nodes below PATH, as paths.")
 @store_options
 def ls(path: str, recursive: bool, **given: Any) -> None:
     """List the names below the node PATH."""
@@ -95,23 +93,23 @@ def ls(path: str, recursive: bool, **given: Any) -> None:
     with open_session(given) as store:
         (names,) = apply(store, [Children(check_path(path))])
         if names is None:
-            raise CommandFailed(f"There is no node {path}.")
+            raise CommandFailed(f"Node {path} does not exist.")
         for name in (entry.path for entry in walk(store, path)) if recursive else names:
             click.echo(name)
 
 
 @metadata.command()
 @click.argument("path")
-@flag("stat", "Also print its version, its creation number and the session that it lives with, on stderr.")
+@flag("stat", "Also print version, creation number and session, on stderr.")
 @store_options
 def get(path: str, stat: bool, **given: Any) -> None:
-    """Print what the node PATH holds."""
+    """Print the data of the node PATH."""
     from tidelog.shell.store.tree_export import apply
 
     with open_session(given) as store:
         (node,) = apply(store, [Read(check_path(path))])
     if not isinstance(node, Node):
-        raise CommandFailed(f"There is no node {path}.")
+        raise CommandFailed(f"Node {path} does not exist.")
     sys.stdout.buffer.write(node.data + b"\n")
     sys.stdout.flush()
     if stat:
@@ -121,40 +119,40 @@ def get(path: str, stat: bool, **given: Any) -> None:
 @metadata.command("set")
 @click.argument("path")
 @click.argument("content")
-@click.option("--version", type=int, default=ANY_VERSION, help="Only if the node has this version.")
+@click.option("--version", type=int, default=ANY_VERSION, help="Version that the node must have (default: any).")
 @store_options
 def set_(path: str, content: str, version: int, **given: Any) -> None:
-    """Write CONTENT to the node PATH, which is made where there is none; `-` is standard input."""
+    """Write CONTENT to the node PATH, or create it; - reads stdin."""
     data = sys.stdin.buffer.read() if content == "-" else content.encode()
     with open_session(given) as store:
         result = store.apply([Write(check_path(path), data, version)])
         if result.outcome == "conflict" and version == ANY_VERSION:
             result = store.apply([Create(path, data)])
     if result.outcome == "conflict":
-        missing = "does not have this version" if version != ANY_VERSION else "has no parent"
-        raise CommandFailed(f"Node {path} {missing}; nothing was done.")
+        problem = "does not have this version" if version != ANY_VERSION else "has no parent"
+        raise CommandFailed(f"Node {path} {problem}; nothing was changed.")
     if result.outcome != "ok":
-        raise CommandFailed("The metadata store did not answer, so the node may or may not have been written.")
+        raise CommandFailed("The metadata store did not answer; the node may or may not have been written.")
 
 
 @metadata.command()
 @click.argument("path")
-@click.option("-r", "recursive", is_flag=True, help="With all below it.")
+@click.option("-r", "recursive", is_flag=True, help="Also delete all nodes below PATH.")
 @store_options
 def rm(path: str, recursive: bool, **given: Any) -> None:
     """Delete the node PATH."""
     from tidelog.shell.store.tree_export import apply, delete_subtree
 
     if check_path(path) == "/":
-        raise CommandFailed("The root cannot be deleted.")
+        raise CommandFailed("The root node cannot be deleted.")
     with open_session(given) as store:
         node, names = apply(store, [Read(path), Children(path)])
         if node is None:
-            raise CommandFailed(f"There is no node {path}.")
+            raise CommandFailed(f"Node {path} does not exist.")
         if recursive:
             delete_subtree(store, path)
         elif names:
-            raise CommandFailed(f"Node {path} has nodes below it; -r deletes them, too.")
+            raise CommandFailed(f"Node {path} has child nodes; use -r to delete them too.")
         else:
             apply(store, [Delete(path)])
 
@@ -163,10 +161,10 @@ def rm(path: str, recursive: bool, **given: Any) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @store_options
 def export(file: Path, **given: Any) -> None:
-    """Write the memory of a stopped cluster to FILE, as lines of JSON.
+    """Export the metadata of a stopped cluster to FILE, as JSON lines.
 
-    Broker epochs are left out, because another store has numbers of its own. So after an import each partition waits
-    until all brokers of its in-sync set are back.
+    Broker epochs are not exported, because each store numbers them itself. Therefore after an import a partition stays
+    offline until all brokers of its ISR are back.
     """
     from tidelog.shell.store.tree_export import export_tree
 
@@ -180,7 +178,7 @@ def export(file: Path, **given: Any) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @store_options
 def import_(file: Path, **given: Any) -> None:
-    """Fill a store that no cluster uses yet with what `export` wrote to FILE."""
+    """Import FILE, written by `export`, into an unused store."""
     from tidelog.shell.store.tree_export import import_tree
 
     lines = file.read_text(encoding="utf-8").splitlines()

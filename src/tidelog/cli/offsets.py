@@ -1,4 +1,4 @@
-"""`tidelog offsets`: the flags of kafka-get-offsets, a `topic:partition:offset` line a partition."""
+"""`tidelog offsets`, with the flags of kafka-get-offsets: prints `topic:partition:offset` for each partition."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _PATTERN = re.compile(r"(?P<topic>[^:]*)(?P<colon>:(?P<low>[0-9]*)(?P<dash>-(?P<
 
 
 class OffsetTime(ParamType):
-    """A timestamp in milliseconds, or a name of `TIMES`, or its number."""
+    """A timestamp in milliseconds, or a name or number of `TIMES`."""
 
     name = "timestamp or name"
 
@@ -34,21 +34,28 @@ class OffsetTime(ParamType):
             moment = min(TIMES.values()) - 1
         if moment < min(TIMES.values()):
             names = ", ".join(f"{name} ({number})" for name, number in TIMES.items())
-            self.fail(f"{value!r} is neither a timestamp in milliseconds nor one of {names}.", param, ctx)
+            self.fail(f"{value!r} is not valid; expected a timestamp in milliseconds or one of {names}.", param, ctx)
         return moment
 
 
 @click.command()
 @cluster_options
-@click.option("--topic", help="Only topics that this regular expression matches.")
-@click.option("--partitions", help="Only these partitions, as 0,1,2.")
+@click.option("--topic", help="Regular expression for topic names (default: all topics).")
+@click.option("--partitions", help="Partition numbers, e.g. 0,1,2 (default: all partitions).")
 @click.option(
-    "--topic-partitions", help="Patterns such as name:0, name:0-3 (without 3), name:2-, :0 and name, with commas."
+    "--topic-partitions", help="Patterns with commas between: name, name:0, name:2-, :0, name:0-3 (3 excluded)."
 )
-@click.option("--time", "moment", type=OffsetTime(), default="latest", show_default=True, help="Which offset.")
-@flag("exclude-internal-topics", "Leave out internal topics.")
+@click.option(
+    "--time",
+    "moment",
+    type=OffsetTime(),
+    default="latest",
+    show_default=True,
+    help="Time of the offset: a timestamp in milliseconds, or a name.",
+)
+@flag("exclude-internal-topics", "Exclude internal topics.")
 def offsets(**given: Any) -> None:
-    """Print offsets of partitions: first, last, or by time, with the flags of kafka-get-offsets."""
+    """Print partition offsets: first, last, or by timestamp, with the flags of kafka-get-offsets."""
     matches = _matcher(given)
     from tidelog.cli.admin_requests import connect, describe_error, list_offsets, metadata
     from tidelog.model import TopicPartition
@@ -95,21 +102,23 @@ def _parse_partitions(text: str) -> set[int]:
     try:
         return {int(number) for number in text.split(",")}
     except ValueError:
-        raise usage_error(f"--partitions must be numbers separated by commas, not {text!r}.") from None
+        raise usage_error(f"--partitions: {text!r} is not a list of partition numbers; expected 0,1,2.") from None
 
 
 def _compile(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise usage_error(f"{text!r} is no regular expression: {error}.") from None
+        raise usage_error(f"{text!r} is not a valid regular expression: {error}.") from None
 
 
 def _parse_pattern(text: str) -> Matches:
-    """One pattern of --topic-partitions; a range is half open."""
+    """A function that matches one pattern of --topic-partitions; the end of a range is exclusive."""
     match = _PATTERN.fullmatch(text)
     if match is None:
-        raise usage_error(f"--topic-partitions has {text!r}, which is not TOPIC:PARTITION or TOPIC:FROM-TO.")
+        raise usage_error(
+            f"--topic-partitions: {text!r} is not a valid pattern; expected TOPIC:PARTITION or TOPIC:FROM-TO."
+        )
     topic = _compile(match["topic"] or ".*")
     low = int(match["low"] or 0)
     high = None

@@ -1,4 +1,4 @@
-"""The table of `tidelog pipeline`, and `list`."""
+"""`tidelog pipeline`: lists the pipelines of `tidelog.spark.pipelines`, and runs one with a progress display."""
 
 import re
 import signal
@@ -26,16 +26,17 @@ COLUMNS = ("stage", "batch", "rows", "rows/s", "lag")
 
 @click.group()
 def pipeline() -> None:
-    """Pipelines over topics that run on Spark: pip install 'tidelog[spark]', and a Java runtime.
+    """List and run Spark pipelines over topics.
 
-    Each works with any Kafka cluster, keeps its place in a checkpoint, and goes on there after any crash.
+    Pipelines require tidelog[spark] and a Java runtime. They work with any Kafka cluster, store their position in a
+    checkpoint, and resume from it after a crash.
     """
 
 
 @pipeline.command("list")
 @flag("json", "Print JSON.")
 def list_pipelines(json: bool) -> None:
-    """Name the pipelines, and the options that --option sets."""
+    """List the pipelines and their options for --option."""
 
     found = pipelines()
     if json:
@@ -46,7 +47,7 @@ def list_pipelines(json: bool) -> None:
     for name, each in found.items():
         click.echo(f"{name}: {each.sentence}")
         for option, (default, sentence) in each.options.items():
-            given = "needed" if default is None else f"default: {default}" if default else "may be left out"
+            given = "required" if default is None else f"default: {default}" if default else "optional"
             click.echo(f"  {option} ({given}): {sentence}")
 
 
@@ -56,39 +57,45 @@ def _as_json(pipeline: "Pipeline") -> dict[str, Any]:
 
 
 def pipelines() -> "Mapping[str, Pipeline]":
-    """Those there are; CommandFailed where Spark is not installed."""
+    """All pipelines; CommandFailed if Spark is not installed."""
     missing = [name for name in ("pyspark", "pandas", "pyarrow") if find_spec(name) is None]
     if missing:
-        raise CommandFailed(f"Pipelines need {missing[0]}: pip install 'tidelog[spark]'.")
+        raise CommandFailed(f"Pipelines require {missing[0]}: pip install 'tidelog[spark]'.")
     from tidelog.spark.pipelines.table import PIPELINES
 
     return PIPELINES
 
 
 def check_java() -> None:
-    """CommandFailed where there is no Java runtime, which Spark runs on."""
+    """Raise CommandFailed if there is no Java runtime, which Spark requires."""
     from os import environ
 
     if which("java") is None and "JAVA_HOME" not in environ:
-        raise CommandFailed("Spark needs a Java runtime, version 17 or newer, as `java` on the path or in JAVA_HOME.")
+        raise CommandFailed("Spark requires Java 17 or newer; put `java` on the PATH or set JAVA_HOME.")
 
 
 @pipeline.command()
 @click.argument("name")
-@click.option("--bootstrap", type=Bootstrap(), default=DEFAULT_BOOTSTRAP, show_default=True, help="The cluster.")
+@click.option(
+    "--bootstrap", type=Bootstrap(), default=DEFAULT_BOOTSTRAP, show_default=True, help="Brokers of the cluster."
+)
 @click.option(
     "--checkpoint", type=click.Path(file_okay=False, path_type=Path), required=True,
-    help="The folder that keeps how far it is; it goes on there when it is run again.",
+    help="Checkpoint folder; a later run resumes from it.",
 )  # fmt: skip
-@click.option("--option", "options", type=Pair(), multiple=True, help="An option of the pipeline; `list` names them.")
-@click.option("--spark", "settings", type=Pair(), multiple=True, help="A setting of Spark: spark.master=local[4].")
-@click.option("--kafka", "kafka", type=Pair(), multiple=True, help="An option of clients: security.protocol=SASL_SSL.")
-@click.option("--every", default="1 second", show_default=True, help="How often a micro-batch begins.")
+@click.option("--option", "options", type=Pair(), multiple=True, help="Option of the pipeline, see `list`; repeatable.")
+@click.option(
+    "--spark", "settings", type=Pair(), multiple=True, help="Spark setting, e.g. spark.master=local[4]; repeatable."
+)
+@click.option(
+    "--kafka", "kafka", type=Pair(), multiple=True, help="Client option, e.g. security.protocol=SASL_SSL; repeatable."
+)
+@click.option("--every", default="1 second", show_default=True, help="Interval of micro-batches.")
 @click.option(
     "--restarts", type=click.IntRange(0), default=3, show_default=True,
-    help="How often a stage that fails is started again without having ended a batch in between.",
+    help="Number of restarts of a failing stage before it completes a batch.",
 )  # fmt: skip
-@flag("once", "Do what is there now, and end.")
+@flag("once", "Process the available records, then stop.")
 def run(
     name: str,
     bootstrap: str,
@@ -100,16 +107,16 @@ def run(
     restarts: int,
     once: bool,
 ) -> None:
-    """Run the pipeline NAME until it is interrupted, or with --once until everything that is there is done.
+    """Run the pipeline NAME until interrupted.
 
-    What Spark itself says is in the file spark.log of the checkpoint's folder.
+    With --once, run until all available records are processed. Spark's own log is spark.log in the checkpoint folder.
     """
     from tidelog.cli.admin_requests import check_reachable
     from tidelog.spark.pipelines.plan import Plan, WrongOption, claim_checkpoint, milliseconds
 
     known = pipelines()
     if name not in known:
-        raise CommandFailed(f"There is no pipeline {name!r}; there are {', '.join(known)}.")
+        raise CommandFailed(f"Unknown pipeline {name!r}; expected one of {', '.join(known)}.")
     try:
         chosen = known[name].complete(dict(options))
         milliseconds("every", every)
@@ -129,14 +136,14 @@ def run(
 
 
 def _check_cluster_option(option: str, addresses: str) -> None:
-    """CommandFailed where an option that names a cluster names none that is there."""
+    """Raise CommandFailed if an option that names a cluster has no reachable broker."""
     from tidelog.cli.admin_requests import check_reachable
 
     try:
         check_reachable(addresses)
     except (ValueError, CommandFailed) as error:
         raise CommandFailed(
-            f"Option {option!r}: {str(error).rstrip('.')}; give host:port,… of brokers that run."
+            f"Option {option!r}: {str(error).rstrip('.')}; expected host:port,… of running brokers."
         ) from None
 
 
@@ -162,14 +169,15 @@ def _interrupt(*_: Any) -> None:
 
 
 def _innermost_cause(error: Exception) -> str:
-    """The innermost thing that an error of Spark names, or its first line."""
+    """The innermost error that an error of Spark quotes, or its first line."""
     found = _CAUSE.findall(str(error))
     return (found[-1] if found else str(error).splitlines()[0])[:MAX_ERROR_LENGTH]
 
 
 @contextmanager
 def print_progress() -> "Iterator[Tell]":
-    """`tell(report)` for as long as the context lasts."""
+    """Yield a function that shows a report on stderr: in a table that is redrawn on a terminal, else as a line per
+    batch."""
     if not sys.stderr.isatty():
         yield _print
         return

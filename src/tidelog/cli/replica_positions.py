@@ -1,7 +1,8 @@
-"""The state of every replica, seen from outside with requests that any Kafka broker answers.
+"""The state of every replica, determined with requests that any Kafka broker answers.
 
-Metadata tells leader, epoch and ISR; ListOffsets as a debugger (replica -2) tells a broker's own log end offset, and
-a Fetch at that offset, which has nothing to read, its high watermark. A broker that does not answer is a gap.
+Metadata returns leader, epoch and ISR. ListOffsets with replica ID -2, that of a debugging consumer, returns the
+broker's own log end offset, and a Fetch at that offset, which finds no records, its high watermark. If a broker does
+not answer, the values of its replicas are None.
 """
 
 import re
@@ -17,12 +18,13 @@ from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, Fe
 
 DEBUGGING_REPLICA_ID = -2
 NEWEST_FETCH_BY_NAME = 12
-"""The newest Fetch that names topics; version 11 is the first that followers answer."""
+"""The newest Fetch with topic names; 11 is the oldest version that followers answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """One replica of one partition; None where its broker does not say. `lag` counts records behind the leader."""
+    """The state of one replica; None where its broker did not answer. `lag` is the distance to the leader, in
+    offsets."""
 
     partition: TopicPartition
     leader: int
@@ -49,8 +51,8 @@ class _Position:
 
 
 def replica_states(admin: Admin, pattern: str | None = None, *, timeout_ms: int = 3_000) -> list[ReplicaState]:
-    """Every replica of the topics whose whole name matches, of all that are not internal where there is no pattern, by
-    partition, in order of assignment."""
+    """The replicas of the topics whose names match, or of all topics but internal ones if there is no pattern; ordered
+    by partition, then as assigned."""
     response = metadata(admin)
     wanted = [
         topic
@@ -101,7 +103,7 @@ def _states(
 def _positions_on(
     admin: Admin, broker: int, partitions: list[TopicPartition], timeout_ms: int
 ) -> dict[TopicPartition, _Position]:
-    """What one broker says of its replicas; nothing where it does not answer in time."""
+    """The positions of a broker's replicas; empty if it does not answer in time."""
     try:
         ends = list_offsets_on(
             admin,

@@ -1,4 +1,4 @@
-"""`tidelog up`: several brokers on this machine, as processes under one supervisor."""
+"""`tidelog up` and `tidelog broker`: several brokers as processes under a supervisor, or one broker in this process."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,22 +12,28 @@ HIGHEST_PORT = 65_535
 
 
 @click.command()
-@click.option("--brokers", type=click.IntRange(1, MAX_BROKERS), default=3, show_default=True, help="How many brokers.")
-@click.option("--data", "folder", type=click.Path(file_okay=False, path_type=Path), required=True, help="Their folder.")
+@click.option("--brokers", type=click.IntRange(1, MAX_BROKERS), default=3, show_default=True, help="Number of brokers.")
+@click.option(
+    "--data",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Data folder of the cluster.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, HIGHEST_PORT),
     default=9092,
     show_default=True,
-    help="The port of broker 0; the others follow. 0 takes free ones.",
+    help="Port of broker 0; the others use the next ports. 0: free ports.",
 )
 @click.option(
     "--metadata",
-    metavar="PLACE",
-    help="The cluster's memory, sqlite:PATH or zookeeper://HOST:PORT/CHROOT; metadata.sqlite in --data without it.",
+    metavar="STORE",
+    help="Metadata store: sqlite:PATH or zookeeper://HOST:PORT/CHROOT (default: metadata.sqlite in --data).",
 )
-@click.option("--restart", is_flag=True, help="Start a broker again when it ends unasked.")
-@click.option("--override", "overrides", type=Pair(), multiple=True, help="An option of every broker; may be repeated.")
+@click.option("--restart", is_flag=True, help="Restart a broker that exits unexpectedly.")
+@click.option("--override", "overrides", type=Pair(), multiple=True, help="Option for every broker; repeatable.")
 def up(
     brokers: int,
     folder: Path,
@@ -38,11 +44,13 @@ def up(
 ) -> None:
     """Run a cluster of several brokers on this machine until Ctrl-C or SIGTERM.
 
-    Prints one line, `ready host:port,…`, once a controller leads and every broker knows all others. Broker N keeps its
-    data, and its process id in the file `pid`, in the folder broker-N.
+    Prints one line, `ready host:port,…`, once a controller is elected and every broker knows all others. Broker N keeps
+    its data in the folder broker-N, and its process ID in the file `pid` there.
     """
     if port + brokers - 1 > HIGHEST_PORT:
-        raise usage_error(f"--port {port} leaves no room for {brokers} brokers below {HIGHEST_PORT}.")
+        raise usage_error(
+            f"--port {port}: {brokers} brokers need ports up to {port + brokers - 1}, above {HIGHEST_PORT}."
+        )
     from tidelog.config.broker import BrokerConfig
     from tidelog.shell import supervisor
 
@@ -50,20 +58,20 @@ def up(
     given.update(_store_override(metadata, given))
     BrokerConfig.validate(given)
     for name in BrokerConfig.unknown(given):
-        click.echo(f"The brokers do not know the option {name}: it has no effect.", err=True)
+        click.echo(f"Unknown broker option {name}: it has no effect.", err=True)
     code = supervisor.up(folder, brokers=brokers, port=port, overrides=given, restart=restart)
     click.get_current_context().exit(code)
 
 
 def _store_override(metadata: str | None, given: Mapping[str, str]) -> dict[str, str]:
-    """The brokers' option that says where the cluster's memory is."""
+    """The broker option that names the metadata store of `--metadata`."""
     if metadata is None:
         return {}
     from tidelog.shell.store.store_address import ZookeeperAddress, parse_address
 
     for name in ("metadata.store", "zookeeper.connect"):
         if name in given:
-            raise usage_error(f"--metadata and the option {name} are two memories of one cluster: leave one out.")
+            raise usage_error(f"--metadata and the option {name} both name a metadata store; remove one of them.")
     address = parse_address(metadata, "--metadata")
     if isinstance(address, ZookeeperAddress):
         return {"zookeeper.connect": f"{address.hosts}{address.chroot}"}
@@ -72,9 +80,9 @@ def _store_override(metadata: str | None, given: Mapping[str, str]) -> dict[str,
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--override", "overrides", type=Pair(), multiple=True, help="An option over the file's; may be repeated.")
+@click.option("--override", "overrides", type=Pair(), multiple=True, help="Option that overrides the file; repeatable.")
 def broker(file: Path, overrides: tuple[tuple[str, str], ...]) -> None:
-    """Run one broker from a server.properties FILE until Ctrl-C or SIGTERM."""
+    """Run one broker with a server.properties FILE until Ctrl-C or SIGTERM."""
     from tidelog.shell.broker import load_config, run_broker
 
     config = load_config(file, [f"{name}={value}" for name, value in overrides])

@@ -1,4 +1,4 @@
-"""The flags of `tidelog status`."""
+"""`tidelog status`: prints the state of every replica, once or continuously."""
 
 import re
 import sys
@@ -32,25 +32,27 @@ COLUMNS = (
 
 COLOURS = {"leader": "bold", "in sync": "", "behind": "yellow", "silent": "red"}
 QueryReplicas = Callable[[], list[ReplicaState] | None]
-"""Asks for the replicas; None where no broker answers."""
+"""Queries the state of the replicas; returns None if no broker answers."""
 
 
 @click.command()
 @cluster_options
+@click.option("--topic", help="Regular expression for topic names (default: all but internal topics).")
+@flag("watch", "Keep running: redraw on a terminal, print changes in a pipe.")
 @click.option(
-    "--topic", help="Topics whose whole name this regular expression matches; all but internal ones by default."
-)
-@flag("watch", "Go on: redraw on a terminal, print what changed in a pipe.")
-@click.option(
-    "--interval-ms", type=click.IntRange(10), default=500, show_default=True, help="How often --watch looks again."
+    "--interval-ms",
+    type=click.IntRange(10),
+    default=500,
+    show_default=True,
+    help="Interval of --watch, in milliseconds.",
 )
 def status(**given: Any) -> None:
-    """Show leader, epoch and ISR of each partition, and of each replica its log end offset, high watermark and lag."""
+    """Show each replica's log end offset, high watermark and lag, and each partition's leader, epoch and ISR."""
     if given["topic"] is not None:
         try:
             re.compile(given["topic"])
         except re.error as error:
-            raise usage_error(f"--topic {given['topic']!r} is no regular expression: {error}.") from None
+            raise usage_error(f"--topic: {given['topic']!r} is not a valid regular expression: {error}.") from None
     from tidelog.cli.admin_requests import connect
     from tidelog.cli.replica_positions import ReplicaState, replica_states
     from tidelog.errors import ApiError
@@ -91,13 +93,13 @@ def print_table_once(states: Sequence[ReplicaState]) -> None:
 
 
 def changed_states(before: Sequence[ReplicaState], after: Sequence[ReplicaState]) -> Iterator[ReplicaState]:
-    """What is new or different, in the order of `after`."""
+    """The states that are new or different, in the order of `after`."""
     known = set(before)
     return (state for state in after if state not in known)
 
 
 def print_changes(query: QueryReplicas, interval_s: float) -> None:
-    """Print the table, and from then on the rows that changed, with the time in front, until interrupted."""
+    """Print the table, then the rows that change, preceded by the time, until interrupted."""
     stamped = (Column("TIME", 12), *COLUMNS)
     before: list[ReplicaState] | None = []
     is_first = True
@@ -117,7 +119,7 @@ def print_changes(query: QueryReplicas, interval_s: float) -> None:
 
 
 def redraw_table(query: QueryReplicas, interval_s: float) -> None:
-    """Redraw the table on the terminal until interrupted; it stays as it is while no broker answers."""
+    """Redraw the table on the terminal until interrupted; the last states stay while no broker answers."""
     from rich.live import Live
 
     states = query() or []
@@ -130,7 +132,7 @@ def redraw_table(query: QueryReplicas, interval_s: float) -> None:
 
 
 def rich_table(states: Sequence[ReplicaState], *, silent: bool = False) -> "Table":
-    """The same table for rich; a partition's own columns stand in its first row only."""
+    """The table for rich; the columns of a partition are filled only in its first row."""
     from rich.table import Table
 
     title = time.strftime("No broker answers at %H:%M:%S" if silent else "Replicas at %H:%M:%S")

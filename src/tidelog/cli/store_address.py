@@ -1,8 +1,8 @@
-"""`--zookeeper`: the form in which tools of Kafka 3 named the cluster. It reaches whichever store the cluster uses.
+"""`--zookeeper`, the option of Kafka 3's tools: finds the brokers of a cluster by its metadata store, whichever it is.
 
-What is given names ZooKeeper (`host:port,…/chroot`), a SQLite store (its file, or `sqlite:PATH`), the folder of
-`tidelog up`, or, where someone kept the habit and has no ZooKeeper, a broker. The store says which brokers live; the
-command then asks these, so that what is wrong is refused in both forms alike.
+The value names ZooKeeper (`host:port,…/chroot`), a SQLite store (its file, or `sqlite:PATH`), the folder of
+`tidelog up`, or a broker, for users who have no ZooKeeper. The store lists the live brokers, and the command sends its
+requests to them, so that errors are the same as with `--bootstrap-server`.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ CONNECT_MS = 3000
 
 
 def bootstrap_from_store(text: str) -> str:
-    """Addresses of living brokers; CommandFailed where there is no such store, or no broker in it."""
+    """Addresses of the live brokers; CommandFailed if there is no such store, or no broker is registered in it."""
     if _is_broker(text):
         return text
     try:
@@ -51,7 +51,7 @@ def _parse_store(text: str) -> StoreAddress:
 
 
 def store_address_in(folder: Path) -> StoreAddress:
-    """The memory of the cluster that `tidelog up` runs, or ran, in this folder."""
+    """The metadata store of the cluster that `tidelog up` runs, or ran, in this folder."""
     files = sorted(folder.glob("broker-*/server.properties"))
     return address_of(load_config(files[0])) if files else SqliteAddress((folder / "metadata.sqlite").absolute())
 
@@ -77,7 +77,7 @@ def _registered_brokers(store_address: StoreAddress) -> str:
 
 
 def _address(node: Node) -> str:
-    """Where clients reach the broker."""
+    """The address of the broker's client listener, or '' if it has none."""
     for endpoint in tree.parse_registration(node.data).endpoints:
         if endpoint.listener != INTER_BROKER_LISTENER:
             return f"{endpoint.host}:{endpoint.port}"

@@ -1,4 +1,4 @@
-"""What `tidelog topics` does: one function an action; --describe prints as kafka-topics does."""
+"""What `tidelog topics` does, one function per action; --describe prints what kafka-topics prints."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -46,7 +46,7 @@ PARTITION_FILTERS = (
 
 @dataclass(frozen=True, slots=True)
 class DescribedPartition:
-    """One partition and what judging it needs."""
+    """One partition, with what its line and the filters of --describe depend on."""
 
     topic: str
     partition: Any
@@ -56,12 +56,12 @@ class DescribedPartition:
 
     @property
     def replication_factor(self) -> int:
-        """Without the replicas that a reassignment is adding."""
+        """The number of replicas, without those that a reassignment is adding."""
         replicas = self.partition.replica_nodes
         return len(replicas) - (len(self.moving.adding) if self.moving else 0)
 
     def matches_any(self, filters: Collection[str]) -> bool:
-        """Whether the partition is one of those that the given filters ask for; without any, it is."""
+        """Whether the partition matches any of these filters; true if there are none."""
         in_sync, leader = len(self.partition.isr_nodes), self.partition.leader_id
         states = {
             "under-replicated-partitions": in_sync < self.replication_factor,
@@ -135,7 +135,7 @@ def topic_line(topic: Any, options: Sequence[Any]) -> str:
 
 
 def overrides(options: Sequence[Any]) -> list[str]:
-    """`name=value` of the options that do not have their default."""
+    """`name=value` of the options that are set, neither default nor unknown."""
     return [f"{each.name}={each.value}" for each in options if each.config_source not in (DEFAULT_SOURCE, -1)]
 
 
@@ -144,7 +144,7 @@ def _min_in_sync(options: Sequence[Any]) -> int:
 
 
 def matching_topics(admin: Any, given: dict[str, Any], *, must_exist: bool = True) -> list[str]:
-    """The names of the topics that --topic asks for, sorted; CommandFailed where a named one does not exist."""
+    """The names that match --topic, sorted; CommandFailed if none does and --if-exists is not given."""
     wanted = given["topic"]
     found = sorted(
         name
@@ -157,19 +157,19 @@ def matching_topics(admin: Any, given: dict[str, Any], *, must_exist: bool = Tru
 
 
 def _matches(wanted: str, name: str) -> bool:
-    """Kafka's include list: a regular expression of the whole name, commas meaning 'or'."""
+    """Kafka's include list: a regular expression for the whole name, in which a comma means 'or'."""
     try:
         return re.fullmatch(wanted.strip("\"' ").replace(",", "|"), name) is not None
     except re.error as error:
-        raise CommandFailed(f"--topic {wanted!r} is no regular expression: {error}.") from None
+        raise CommandFailed(f"--topic: {wanted!r} is not a valid regular expression: {error}.") from None
 
 
 def _create(admin: Any, given: dict[str, Any]) -> None:
     name, assignment = given["topic"], given["replica_assignment"] or []
     if "." in name or "_" in name:
         click.echo(
-            "WARNING: Topic names with a period ('.') or an underscore ('_') can collide in the names of metrics: "
-            "use one of the two only.",
+            "WARNING: Topic names with a period ('.') or an underscore ('_') can collide in metric names. "
+            "Use only one of the two.",
             err=True,
         )
     topic = CreatableTopic(

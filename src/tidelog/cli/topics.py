@@ -1,4 +1,4 @@
-"""`tidelog topics`: the flags of kafka-topics."""
+"""`tidelog topics`, with the flags of kafka-topics."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -50,40 +50,48 @@ class ReplicaAssignment(ParamType):
         try:
             found = [[int(broker) for broker in replicas.split(":")] for replicas in str(value).split(",")]
         except ValueError:
-            self.fail(f"{value!r} is not broker ids separated by ':' and partitions separated by ','.", param, ctx)
+            self.fail(
+                f"{value!r} is not a replica assignment; expected BROKER:BROKER,… with a comma between partitions.",
+                param,
+                ctx,
+            )
         for partition, replicas in enumerate(found):
             if len(set(replicas)) < len(replicas):
-                self.fail(f"partition {partition} names a broker twice: {replicas}.", param, ctx)
+                self.fail(f"partition {partition} lists a broker twice: {replicas}.", param, ctx)
             if len(replicas) != len(found[0]):
-                self.fail(f"partition {partition} has another replication factor than partition 0.", param, ctx)
+                self.fail(f"partition {partition} and partition 0 differ in replication factor.", param, ctx)
         return found
 
 
 @click.command()
 @cluster_options
 @flag("create", "Create a topic.")
-@flag("list", "List the names of topics.")
+@flag("list", "List topic names.")
 @flag("describe", "Show partitions, leaders, replicas and options of topics.")
 @flag("alter", "Add partitions to a topic.")
 @flag("delete", "Delete topics.")
-@click.option("--topic", help="The topic; for all but --create also a regular expression.")
-@click.option("--topic-id", help="The id of the topic to describe.")
-@click.option("--partitions", type=click.IntRange(1), help="How many partitions; the cluster's default if left out.")
-@click.option("--replication-factor", type=click.IntRange(1, 32767), help="How many replicas of each partition.")
-@click.option("--replica-assignment", type=ReplicaAssignment(), help="The brokers of each partition, as 0:1,1:2.")
-@click.option("--config", type=Pair(), multiple=True, help="An option of the topic to create.")
-@flag("if-exists", "Do nothing, successfully, where the topic does not exist.")
-@flag("if-not-exists", "Do nothing, successfully, where the topic exists.")
-@flag("exclude-internal", "Leave out internal topics.")
-@flag("under-replicated-partitions", "Describe only partitions with a replica that is not in sync.")
-@flag("unavailable-partitions", "Describe only partitions without a living leader.")
-@flag("under-min-isr-partitions", "Describe only partitions with fewer replicas in sync than min.insync.replicas.")
-@flag("at-min-isr-partitions", "Describe only partitions with exactly min.insync.replicas in sync.")
-@flag("topics-with-overrides", "Describe only topics that have options of their own.")
+@click.option("--topic", help="Topic name; a regular expression except with --create.")
+@click.option("--topic-id", help="ID of the topic to describe.")
+@click.option("--partitions", type=click.IntRange(1), help="Number of partitions (default: the cluster's).")
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1, 32767),
+    help="Number of replicas per partition (default: the cluster's).",
+)
+@click.option("--replica-assignment", type=ReplicaAssignment(), help="Brokers of each partition, e.g. 0:1,1:2.")
+@click.option("--config", type=Pair(), multiple=True, help="Option of the new topic; repeatable.")
+@flag("if-exists", "Succeed without a change if the topic does not exist.")
+@flag("if-not-exists", "Succeed without a change if the topic exists.")
+@flag("exclude-internal", "Exclude internal topics.")
+@flag("under-replicated-partitions", "Describe only partitions with an out-of-sync replica.")
+@flag("unavailable-partitions", "Describe only partitions without a live leader.")
+@flag("under-min-isr-partitions", "Describe only partitions with an ISR below min.insync.replicas.")
+@flag("at-min-isr-partitions", "Describe only partitions with an ISR of exactly min.insync.replicas.")
+@flag("topics-with-overrides", "Describe only topics with options set.")
 @click.option(
     "--partition-size-limit-per-response",
     type=click.IntRange(1, 2000),
-    help="How many partitions the cluster describes in one answer, at most.",
+    help="Maximum number of partitions per response.",
 )
 def topics(**given: Any) -> None:
     """Create, list, describe, alter and delete topics, with the flags of kafka-topics."""

@@ -1,4 +1,5 @@
-"""What coordinators say of transactional ids, and leaders of producers, in kafka-transactions' columns."""
+"""What `tidelog transactions` does, with kafka-transactions' columns; `tidelog explain` uses the search for open
+ones."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,13 +25,13 @@ from tidelog.wire.messages.transactions.write_txn_markers import (
 )
 
 TRANSACTION_COORDINATOR = 1
-"""The kind of coordinator that FindCoordinator is asked for."""
+"""The key type of FindCoordinator for transaction coordinators."""
 
 MINUTE_MS = 60_000
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Every column as wide as its longest cell, with a tab behind it, and `None` where nothing is known."""
+    """Print columns as wide as their longest cell, each followed by a tab; an unknown value is printed as `None`."""
     columns = [Column(title, len(title), grows=True) for title in titles]
     for line in table_lines(columns, ([str(cell) for cell in row] for row in rows), "\t"):
         click.echo(f"{line}\t")
@@ -45,7 +46,7 @@ def print_list(admin: Admin, duration_ms: int, pattern: str | None) -> None:
 
 
 def list_transactions(admin: Admin, **filters: Any) -> Iterator[tuple[int, Any]]:
-    """(broker, ListTransactionsResponse's TransactionState) of every coordinator."""
+    """(broker, TransactionState of ListTransactionsResponse) for every transaction of every coordinator."""
     for broker in sorted(each.node_id for each in metadata(admin, []).brokers):
         response = admin.ask(ListTransactionsRequest(**filters), broker)
         if response.error_code:
@@ -55,7 +56,7 @@ def list_transactions(admin: Admin, **filters: Any) -> Iterator[tuple[int, Any]]
 
 
 def describe_transaction(admin: Admin, transactional_id: str) -> Any | None:
-    """What its coordinator says of the id; None where it knows no such id."""
+    """The state of the transactional ID at its coordinator; None if the coordinator does not know the ID."""
     target = Coordinator(transactional_id, TRANSACTION_COORDINATOR)
     (state,) = admin.ask(DescribeTransactionsRequest(transactional_ids=[transactional_id]), target).transaction_states
     if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
@@ -70,7 +71,7 @@ def print_transaction(admin: Admin, transactional_id: str) -> None:
 
     state = describe_transaction(admin, transactional_id)
     if state is None:
-        raise CommandFailed(f"There is no transactional id {transactional_id} (TRANSACTIONAL_ID_NOT_FOUND).")
+        raise CommandFailed(f"Transactional ID {transactional_id} does not exist (TRANSACTIONAL_ID_NOT_FOUND).")
     found = admin.ask(FindCoordinatorRequest(key_type=TRANSACTION_COORDINATOR, coordinator_keys=[transactional_id]), -1)
     began = state.transaction_start_time_ms if state.transaction_start_time_ms >= 0 else None
     partitions = [f"{topic.topic}-{index}" for topic in state.topics for index in topic.partitions]
@@ -100,14 +101,14 @@ def print_transaction(admin: Admin, transactional_id: str) -> None:
 
 
 def check_exists(admin: Admin, partition: TopicPartition) -> None:
-    """CommandFailed where there is no such partition: a leader of it would be waited for."""
+    """Raise CommandFailed if the partition does not exist; without this check the client would wait for its leader."""
     (topic,) = metadata(admin, [partition.topic]).topics
     if partition.partition not in {each.partition_index for each in topic.partitions}:
-        raise CommandFailed(f"There is no partition {partition} (UNKNOWN_TOPIC_OR_PARTITION).")
+        raise CommandFailed(f"Partition {partition} does not exist (UNKNOWN_TOPIC_OR_PARTITION).")
 
 
 def describe_producers(admin: Admin, partition: TopicPartition, broker: int | None = None) -> list[Any]:
-    """DescribeProducersResponse's ProducerState of each producer that the leader's log, or a broker's, knows."""
+    """ProducerState of each active producer of the partition, on the leader or on this broker."""
     request = DescribeProducersRequest(
         topics=[TopicRequest(name=partition.topic, partition_indexes=[partition.partition])]
     )
@@ -146,8 +147,8 @@ def print_producers(admin: Admin, partition: TopicPartition, broker: int | None)
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that is open in a partition. `age_ms` is counted from its last record; `transactional_id` is None
-    where no coordinator knows of it, or knows that it is in this partition: so nobody will end it."""
+    """An open transaction in a partition. `age_ms` is the time since its last record. `transactional_id` is None if no
+    coordinator knows the transaction, or that it includes this partition; then nothing will end it."""
 
     partition: TopicPartition
     producer: ProducerState
@@ -206,7 +207,7 @@ def _partitions(admin: Admin, topic: str | None, index: int | None, broker: int 
 def open_transactions(
     admin: Admin, known: Iterable[tuple[TopicPartition, ProducerState]], ms: int
 ) -> list[OpenTransaction]:
-    """Those of the known producers' transactions that got no record for longer than so many milliseconds."""
+    """The open transactions of these producers whose last record is older than `ms` milliseconds."""
     now_ms = int(time.time() * 1000)
     found = [
         (partition, producer, now_ms - producer.last_timestamp)
@@ -218,7 +219,7 @@ def open_transactions(
 
 
 def _coordinated_transactions(admin: Admin, producer_ids: set[int]) -> dict[tuple[int, TopicPartition], str]:
-    """The transactional ids of what the coordinators will end, by producer and partition."""
+    """The transactional IDs of the transactions that coordinators will end, by producer and partition."""
     if not producer_ids:
         return {}
     states = (
@@ -235,7 +236,7 @@ def _coordinated_transactions(admin: Admin, producer_ids: set[int]) -> dict[tupl
 
 
 def abort(admin: Admin, partition: TopicPartition, given: Mapping[str, Any]) -> None:
-    """Write an abort marker into the partition, as the coordinator would."""
+    """Write an abort marker to the partition, as the coordinator would."""
     start = given["start_offset"]
     if start is None:
         producer, epoch, by = given["producer_id"], given["producer_epoch"], given["coordinator_epoch"]
@@ -251,7 +252,7 @@ def abort(admin: Admin, partition: TopicPartition, given: Mapping[str, Any]) -> 
         producer_epoch=epoch,
         transaction_result=False,
         topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
-        coordinator_epoch=max(by, 0),  # -1 where no marker of the producer is there yet
+        coordinator_epoch=max(by, 0),  # -1 if the log has no marker of this producer yet
     )
     response = admin.ask(WriteTxnMarkersRequest(markers=[marker]), Leader(*partition))
     code = response.markers[0].topics[0].partitions[0].error_code
@@ -262,7 +263,7 @@ def abort(admin: Admin, partition: TopicPartition, given: Mapping[str, Any]) -> 
 
 
 def force_terminate(admin: Admin, transactional_id: str) -> None:
-    """Take the id as a new producer would: what is open is aborted, and its producer fenced."""
+    """Initialize the transactional ID as a new producer would, which aborts its transaction and fences its producer."""
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=MINUTE_MS)
     response = admin.ask(request, Coordinator(transactional_id, TRANSACTION_COORDINATOR))
     if response.error_code:

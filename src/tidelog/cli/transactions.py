@@ -1,4 +1,4 @@
-"""The commands and their flags. As in Kafka's tool, `--bootstrap-server` stands before the command."""
+"""`tidelog transactions`, with the flags of kafka-transactions: `--bootstrap-server` comes before the command."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 topic = click.option("--topic", required=True, help="Topic.")
-partition = click.option("--partition", type=click.IntRange(0), required=True, help="Number of the partition.")
+partition = click.option("--partition", type=click.IntRange(0), required=True, help="Partition number.")
 
 
 @click.group()
@@ -29,10 +29,10 @@ def _admin() -> "Admin":
 
 
 @transactions.command("list")
-@click.option("--duration-filter", type=int, default=-1, help="Only those that run for longer, in milliseconds.")
-@click.option("--transactional-id-pattern", help="Only ids that match this regular expression (RE2).")
+@click.option("--duration-filter", type=int, default=-1, help="Minimum duration of a transaction, in milliseconds.")
+@click.option("--transactional-id-pattern", help="Regular expression (RE2) for transactional IDs.")
 def list_(duration_filter: int, transactional_id_pattern: str | None) -> None:
-    """List transactional ids with their coordinator and state."""
+    """List transactional IDs with their coordinator and state."""
     from tidelog.cli import transaction_actions
 
     with _admin() as admin:
@@ -40,9 +40,9 @@ def list_(duration_filter: int, transactional_id_pattern: str | None) -> None:
 
 
 @transactions.command()
-@click.option("--transactional-id", required=True)
+@click.option("--transactional-id", required=True, help="Transactional ID.")
 def describe(transactional_id: str) -> None:
-    """Show the transaction of an id: since when it runs, and its partitions."""
+    """Show the transaction of a transactional ID: start time and partitions."""
     from tidelog.cli import transaction_actions
 
     with _admin() as admin:
@@ -52,9 +52,9 @@ def describe(transactional_id: str) -> None:
 @transactions.command("describe-producers")
 @topic
 @partition
-@click.option("--broker-id", type=int, help="Ask this replica; the leader without it.")
+@click.option("--broker-id", type=int, help="Query this replica instead of the leader.")
 def describe_producers(topic: str, partition: int, broker_id: int | None) -> None:
-    """Show the producers that a partition's log knows."""
+    """Show the active producers of a partition."""
     from tidelog.cli import transaction_actions
     from tidelog.model import TopicPartition
 
@@ -63,22 +63,22 @@ def describe_producers(topic: str, partition: int, broker_id: int | None) -> Non
 
 
 @transactions.command("find-hanging")
-@click.option("--topic", help="Look at this topic only.")
-@click.option("--partition", type=click.IntRange(0), help="Look at this partition of it only.")
-@click.option("--broker-id", type=int, help="Look at partitions with a replica on this broker.")
+@click.option("--topic", help="Topic to search.")
+@click.option("--partition", type=click.IntRange(0), help="Partition of --topic to search.")
+@click.option("--broker-id", type=int, help="Search partitions with a replica on this broker.")
 @click.option(
     "--max-transaction-timeout",
     type=click.IntRange(0),
     default=HANGING_AFTER_MINUTES,
     show_default=True,
-    help="In minutes.",
+    help="Minutes since the last record after which a transaction hangs.",
 )
 def find_hanging(**given: Any) -> None:
     """Find open transactions that no coordinator will end."""
     if given["topic"] is None and given["broker_id"] is None:
-        raise CommandFailed("find-hanging needs --topic or --broker-id, to limit the search.")
+        raise CommandFailed("find-hanging requires --topic or --broker-id, to limit the search.")
     if given["partition"] is not None and given["topic"] is None:
-        raise CommandFailed("--partition goes with --topic.")
+        raise CommandFailed("--partition requires --topic.")
     from tidelog.cli import transaction_actions
 
     with _admin() as admin:
@@ -89,26 +89,26 @@ def find_hanging(**given: Any) -> None:
 @topic
 @partition
 @click.option("--start-offset", type=int, help="First offset of the transaction.")
-@click.option("--producer-id", type=int, help="With the two epochs, instead of --start-offset.")
-@click.option("--producer-epoch", type=int)
-@click.option("--coordinator-epoch", type=int)
+@click.option("--producer-id", type=int, help="Producer ID, with both epochs, instead of --start-offset.")
+@click.option("--producer-epoch", type=int, help="Epoch of the producer.")
+@click.option("--coordinator-epoch", type=int, help="Epoch of the coordinator.")
 def abort(topic: str, partition: int, **given: Any) -> None:
     """Abort a hanging transaction in one partition."""
     from tidelog.cli import transaction_actions
     from tidelog.model import TopicPartition
 
     if given["start_offset"] is None and given["producer_id"] is None:
-        raise CommandFailed("Name the transaction by --start-offset, or by --producer-id with both epochs.")
+        raise CommandFailed("Specify the transaction with --start-offset, or with --producer-id and both epochs.")
     if given["start_offset"] is None and None in (given["producer_epoch"], given["coordinator_epoch"]):
-        raise CommandFailed("--producer-id goes with --producer-epoch and --coordinator-epoch.")
+        raise CommandFailed("--producer-id requires --producer-epoch and --coordinator-epoch.")
     with _admin() as admin:
         transaction_actions.abort(admin, TopicPartition(topic, partition), given)
 
 
 @transactions.command("forceTerminateTransaction")
-@click.option("--transactionalId", "transactional_id", required=True)
+@click.option("--transactionalId", "transactional_id", required=True, help="Transactional ID.")
 def force_terminate(transactional_id: str) -> None:
-    """Abort the open transaction of an id, and fence its producer."""
+    """Abort the open transaction of a transactional ID, and fence its producer."""
     from tidelog.cli import transaction_actions
 
     with _admin() as admin:

@@ -1,7 +1,7 @@
-"""One broker of a cluster in this process: the broker itself, on an event loop in a thread of its own.
+"""One broker of a cluster in this process, on an event loop in a thread of its own.
 
-A loop each, so that a broker ends as a process does: its loop ends, its sockets close, its session is over, and nobody
-else's loop notices.
+Each broker has its own loop so that it can end as a process does: its loop stops, its sockets close, its session ends,
+and no other broker is affected.
 """
 
 import time
@@ -23,11 +23,11 @@ KEPT_LINES = 10_000
 
 
 class BrokerCrashed(Exception):
-    """A broker met a fault of its own; its traceback is on stderr."""
+    """A broker failed with an exception; its traceback is on stderr."""
 
 
 class KeptEvents(EventLogger):
-    """Log lines that are kept for who asks, as (level, kind, fields); only errors are printed."""
+    """Keeps log lines for tests, as (level, kind, fields); prints only errors."""
 
     def __init__(self, who: str) -> None:
         super().__init__(who)
@@ -40,8 +40,8 @@ class KeptEvents(EventLogger):
 
 
 class Broker:
-    """`port` is 0 until the first start, and then stays; `brokers_port`, where only brokers may connect, is another one
-    at each start. `logger` has what it logged."""
+    """A broker that can be started, stopped and killed. `port` is 0 until the first start and then stays the same;
+    `brokers_port`, the port of the listener between brokers, changes at each start. `logger` has its log lines."""
 
     def __init__(self, number: int, folder: Path, options: Mapping[str, str]) -> None:
         self.id = number
@@ -65,7 +65,7 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> "SimpleQueue[BaseException | None]":
-        """Begin to start; the queue gets None once it listens, or why it does not."""
+        """Start the thread; the queue receives None when the broker listens, or the exception that prevented it."""
         assert not self.is_running, self
         began: SimpleQueue[BaseException | None] = SimpleQueue()
         self._thread = Thread(target=self._run, args=(began,), name=f"broker-{self.id}", daemon=True)
@@ -80,7 +80,7 @@ class Broker:
         try:
             self._hosted = HostedBroker(BrokerConfig(self._properties()), self.logger, opened)
             self.crashed |= self._hosted.run() != 0
-        except Exception as error:  # noqa: BLE001 (handed to whoever waits for the start)
+        except Exception as error:  # noqa: BLE001 (raised by the caller of `start`)
             began.put(error)
 
     def _properties(self) -> dict[str, str]:
@@ -96,13 +96,13 @@ class Broker:
         self.brokers_port = next((each.port for each in endpoints if each.listener == INTER_BROKER_LISTENER), 0)
 
     def stop(self) -> None:
-        """Cleanly: leaderships are handed over, logs are closed."""
+        """Stop cleanly: the broker hands over its partitions and closes its logs."""
         if self._hosted is not None:
             self._hosted.stop()
         self._join()
 
     def kill(self) -> None:
-        """As SIGKILL would: connections drop, nothing is written any more."""
+        """Stop as SIGKILL would: connections drop, and nothing more is written."""
         if self._hosted is not None:
             self._hosted.kill()
         self._join()
@@ -118,7 +118,7 @@ class Broker:
         """The fields of the last log line of this kind, once there is one."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
-            with suppress(RuntimeError):  # the deque grew while it was looked through
+            with suppress(RuntimeError):  # the deque changed during iteration
                 for _, found, fields in reversed(self.logger.kept):
                     if found == kind:
                         return fields

@@ -20,14 +20,14 @@ QUICK = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
 }
-"""What differs from Kafka's defaults unless it is overridden: a test need not wait for groups to gather."""
+"""Options that differ from Kafka's defaults unless overridden, so that tests start quickly."""
 
 
 class Cluster:
     """`with Cluster(brokers=3, min_insync_replicas=2) as cluster:` and clients connect to `cluster.bootstrap`.
 
     Overrides are options of every broker, as keywords with '_' for '.', or by Kafka's names in `options`. Without
-    `folder` the data goes with the cluster.
+    `folder` the data is deleted when the cluster is closed.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Cluster:
         BrokerConfig.validate(given)
         unknown = BrokerConfig.unknown(given)
         if unknown:
-            raise TypeError(f"brokers have no option {unknown[0]}")
+            raise TypeError(f"unknown broker option {unknown[0]}")
         self._temporary = TemporaryDirectory(prefix="tidelog-") if folder is None else None
         self.folder = Path(self._temporary.name if self._temporary else str(folder)).absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -101,8 +101,11 @@ class Cluster:
                 time.sleep(RETRY_S)
 
     def create_topic(self, name: str, partitions: int = 1, *, replicas: int | None = None, **options: object) -> None:
-        """Create a topic, by default on as many brokers as there are, up to 3; options with '_' for '.'. ApiError where
-        the cluster refuses. When it returns every running broker knows the topic and its leaders."""
+        """Create a topic, and return when every running broker knows it and its leaders.
+
+        By default it has a replica on every running broker, up to 3. Options are keywords with '_' for '.'. Raises
+        ApiError if the cluster rejects the request.
+        """
         running = [broker for broker in self.brokers if broker.is_running]
         topic = CreatableTopic(
             name=name,
@@ -119,7 +122,7 @@ class Cluster:
                     time.sleep(RETRY_S)
 
     def close(self) -> None:
-        """End all brokers without handing anything over; data in a temporary folder goes."""
+        """Kill all brokers, and delete the data if its folder is temporary."""
         for broker in self.brokers:
             broker.kill()
         if self._temporary is not None:

@@ -44,10 +44,10 @@ def test_what_is_not_there_is_said(tidelog, cluster):
     place = ("--bootstrap-server", cluster.bootstrap, "--watch-ms", "0")
     refused = tidelog("explain", "partition", *place, "t-9")
     assert (refused.code, refused.err.strip()) == (1, "Topic t has no partition 9.")
-    assert "'t' is no partition" in tidelog("explain", "partition", *place, "t").err
-    assert "No broker 7" in tidelog("explain", "broker", *place, "7").err
+    assert "'t' is not a partition" in tidelog("explain", "partition", *place, "t").err
+    assert "Broker 7 does not exist" in tidelog("explain", "broker", *place, "7").err
     assert "not found" in tidelog("explain", "group", *place, "nobody").err
-    assert "There is no such topic." in tidelog("explain", "topic", *place, "nothing").out
+    assert "The topic does not exist." in tidelog("explain", "topic", *place, "nothing").out
 
 
 def test_a_group_that_nobody_serves(tidelog, cluster, explain):
@@ -57,7 +57,7 @@ def test_a_group_that_nobody_serves(tidelog, cluster, explain):
     assert read.code == 0
     assert explain("group", "g", until="group.empty")["group.empty"]["severity"] == "note"
     tidelog("produce", *place, "--topic", "t", given=b"4\n")
-    assert "1 records wait" in explain("group", "g")["group.empty"]["says"]
+    assert "1 records are waiting" in explain("group", "g")["group.empty"]["says"]
 
 
 def test_a_dead_broker_then_a_deletion_that_waits_for_it(tidelog, cluster, explain):

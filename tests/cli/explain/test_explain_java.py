@@ -13,6 +13,6 @@ def test_apache_kafka_is_explained_with_what_its_own_apis_tell(tidelog, real_kaf
         return result.code == 0 and result.out.count("NOT_ENOUGH_REPLICAS") == 2
 
     wait_for(lacks_replicas, "both partitions to lack replicas")
-    assert "There is no such topic." in tidelog("explain", "topic", *place, "nothing").out
+    assert "The topic does not exist." in tidelog("explain", "topic", *place, "nothing").out
     assert tidelog("explain", "broker", *place, "1").code in (0, 1)
-    assert "No broker remembers anything of explained-0." in tidelog("explain", "timeline", *place, "explained-0").err
+    assert "No broker has events of explained-0." in tidelog("explain", "timeline", *place, "explained-0").err

@@ -46,7 +46,7 @@ def test_an_offline_partition_tells_who_has_the_data_and_who_could_lead_without(
     assert "last in-sync replicas were on broker 2" in text(finding)
     assert "has been down for 90 s" in text(finding)
     assert finding.helps[0] == "Start broker 2."
-    assert "let brokers 0 and 1 lead" in finding.helps[1]
+    assert "elect brokers 0 and 1 instead" in finding.helps[1]
     assert "--election-type unclean --topic t --partition 0" in finding.helps[1]
 
 
@@ -55,7 +55,7 @@ def test_refused_writes_are_told_instead_of_under_replication():
     assert "partition.under-replicated" not in given
     finding = given["partition.too-few-in-sync"]
     assert "NOT_ENOUGH_REPLICAS" in finding.says
-    assert "In sync are 1 of 3 replicas, min.insync.replicas asks for 2." in finding.because
+    assert "1 of 3 replicas are in sync, but min.insync.replicas is 2." in finding.because
     assert finding.helps[:2] == ["Start broker 1.", "Start broker 2."]
     assert "--add-config min.insync.replicas=1" in finding.helps[-1]
 
@@ -77,7 +77,7 @@ def test_a_replica_that_is_behind_and_catches_up_has_an_end():
         )
     )
     (fact,) = found(given)["partition.under-replicated"].because
-    assert fact.startswith("Broker 2 is 30 records and 30.0 MB behind and catches up by 3.0 MB/s, for another 10 s.")
+    assert fact.startswith("Broker 2 is 30 records and 30.0 MB behind, catching up at 3.0 MB/s, in sync in 10 s.")
     assert fact.endswith(" It left the ISR 40 s ago.")
 
 
@@ -92,7 +92,7 @@ def test_a_replica_on_a_folder_that_failed():
     given = evidence(isr=(0, 1))
     given.brokers[2].folders = [LogDir("/b", "KAFKA_STORAGE_ERROR")]
     finding = found(given)["partition.under-replicated"]
-    assert "lost the log folder /b" in finding.because[0]
+    assert "lost the log directory /b" in finding.because[0]
     assert finding.helps == ["Replace /b, and restart broker 2."]
 
 

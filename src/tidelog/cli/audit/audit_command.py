@@ -1,4 +1,4 @@
-"""`tidelog audit`: the replicas of each partition compared, from a running cluster or from folders."""
+"""`tidelog audit`: compares the replicas of each partition, from a running cluster or from log directories."""
 
 import json as json_text
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,42 +19,45 @@ if TYPE_CHECKING:
     from tidelog.model import TopicPartition
 
 FETCH, FOLDERS = "fetch", "folders"
-NOT_RUNNING = "Start it, or audit what its brokers left on their disks: --folder LOG_DIR."
-NO_JAVA = "It needs Java 17 or newer, and Tidelog where its executors are; --local needs neither."
+NOT_RUNNING = "Start it, or audit the log directories of its brokers: --folder LOG_DIR."
+NO_JAVA = "It requires Java 17 or newer, and Tidelog on the executors; --local requires neither."
 NO_SPARK = "PySpark is not installed: pip install 'tidelog[spark]', or audit in this process with --local."
 
-HISTORIES = "--history is for the history.jsonl of `tidelog check`, `tidelog chaos` or `tidelog lab run --logs`."
+HISTORIES = "--history expects the history.jsonl of `tidelog check`, `tidelog chaos` or `tidelog lab run --logs`."
 
 
 @click.command()
 @click.option(
     "--bootstrap", "--bootstrap-server", "bootstrap", type=Bootstrap(),
-    help=f"Brokers of a running cluster; {DEFAULT_BOOTSTRAP} where no --folder is given.",
+    help=f"Brokers of a running cluster (default: {DEFAULT_BOOTSTRAP}, without --folder).",
 )  # fmt: skip
-@click.option("--zookeeper", help="In place of --bootstrap the cluster's store, as other commands take it.")
-@click.option("--command-config", type=click.Path(exists=True, dir_okay=False), help="Options of the admin client.")
+@click.option("--zookeeper", help="Metadata store of the cluster, instead of --bootstrap.")
 @click.option(
-    "--folder", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A log folder, or one that log folders are below; without --bootstrap, of brokers that do not run. Repeat it.",
-)  # fmt: skip
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeat it.")
-@click.option(
-    "--compacted", multiple=True, help="This topic is compacted, which folders alone may not tell. Repeat it."
+    "--command-config",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Properties file with options for the admin client.",
 )
 @click.option(
+    "--folder", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Log directory, or a folder above some; of stopped brokers without --bootstrap; repeatable.",
+)  # fmt: skip
+@click.option("--topic", "topics", multiple=True, help="Topic to audit (default: all topics); repeatable.")
+@click.option("--compacted", multiple=True, help="Compacted topic, if only folders are given; repeatable.")
+@click.option(
     "--read", "read_from", type=click.Choice([FETCH, FOLDERS]), default=FETCH, show_default=True,
-    help="Of a running cluster: fetch each replica up to its high watermark and read the tail from its folder, or read "
-    "folders wholly where they are on this machine.",
+    help="Source for a running cluster: fetch, with the tail after the high watermark from folders; or folders alone.",
 )  # fmt: skip
 @click.option(
     "--history", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A history of `tidelog check`: is what was acknowledged where it was acknowledged?",
+    help="`tidelog check` history; verifies every acknowledged record is at its acknowledged offset.",
 )  # fmt: skip
-@flag("local", "In this process, without Spark.")
-@click.option("--master", default="local[*]", show_default=True, help="The Spark master that executors belong to.")
-@click.option("--piece-mb", type=click.IntRange(1), default=256, show_default=True, help="What one task reads.")
+@flag("local", "Run in this process, without Spark.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark master.")
+@click.option(
+    "--piece-mb", type=click.IntRange(1), default=256, show_default=True, help="Data read by one task, in MB."
+)
 @flag("json", "Print the report as JSON.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the report as a page.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this HTML file.")
 def audit(
     bootstrap: str | None,
     zookeeper: str | None,
@@ -70,21 +73,23 @@ def audit(
     json: bool,
     html: Path | None,
 ) -> None:
-    """Read every replica of every partition, compare them, and check what replication promises.
+    """Compare the logs of all replicas and check the guarantees of replication.
 
-    Replicas are compared by offset, leader epoch and checksum, those of compacted topics by the last value of each key.
-    The exit code is 1 where something is broken; docs/audit.md says what each finding means and what to do.
+    Replicas are compared by offset, leader epoch and checksum; those of compacted topics by the last value of each key.
+    The exit code is 1 if a guarantee is violated; docs/audit.md explains each finding and what to do.
     """
     from tidelog.audit.io import fetching, run
     from tidelog.cli.audit import audit_page, audit_text
 
     bootstrap = _bootstrap_servers(bootstrap, zookeeper)
     if html is not None and not html.absolute().parent.is_dir():
-        raise CommandFailed(f"--html {html}: there is no folder {html.absolute().parent}. Make it first.")
+        raise CommandFailed(f"--html {html}: folder {html.absolute().parent} does not exist.")
     if read_from == FOLDERS and not bootstrap and folders:
-        raise usage_error("--read goes with --bootstrap: of folders alone everything is read.")
+        raise usage_error("--read requires --bootstrap; without it, folders are read completely.")
     if compacted and (bootstrap or not folders):
-        raise usage_error("--compacted goes with --folder alone: a cluster tells which topics are compacted.")
+        raise usage_error(
+            "--compacted requires --folder without --bootstrap; a cluster reports which topics are compacted."
+        )
     try:
         wanted = acknowledged(history)
         given = find_log_dirs(folders)
@@ -108,7 +113,7 @@ def audit(
         fetching.close()
     if html is not None:
         html.write_text(audit_page.page(found), encoding="utf-8")
-        click.echo(f"audit: the page is {html}", err=True)
+        click.echo(f"audit: report written to {html}", err=True)
     if json:
         click.echo(json_text.dumps(found.as_json(), indent=1))
     else:
@@ -120,7 +125,7 @@ def _bootstrap_servers(bootstrap: str | None, store: str | None) -> str | None:
     if store is None:
         return bootstrap
     if bootstrap is not None:
-        raise usage_error("--zookeeper and --bootstrap exclude each other.")
+        raise usage_error("--zookeeper and --bootstrap cannot be used together.")
     from tidelog.cli.store_address import bootstrap_from_store
 
     return bootstrap_from_store(store)
@@ -134,7 +139,7 @@ def _cluster_planner(
     read_from: str,
     limits: Mapping[str, Any],
 ) -> "Callable[[Sequence[str]], Plan]":
-    """What makes a plan of topics of a running cluster."""
+    """A function that plans the audit of topics of a running cluster."""
     from tidelog.audit.io import cluster
     from tidelog.cli.admin_requests import connect, parse_client_options
     from tidelog.client.options import AdminOptions
@@ -155,7 +160,7 @@ def _cluster_planner(
         try:
             return cluster.plan(admin, reached, topics=topics, given=given, acknowledged=limits["acknowledged"])
         except cluster.NotFound as reason:
-            raise CommandFailed(f"{reason} `tidelog topics --list` names those that are there.") from None
+            raise CommandFailed(f"{reason} `tidelog topics --list` lists the existing topics.") from None
 
     return make_plan
 
@@ -177,7 +182,7 @@ def _runner(*, local: bool, master: str) -> "Iterator[Run]":
         with running(master) as run:
             yield run
     except Failed as reason:
-        raise CommandFailed(f"Spark does not carry the audit out (--master {master}): {reason}. {NO_JAVA}") from None
+        raise CommandFailed(f"Spark could not run the audit (--master {master}): {reason}. {NO_JAVA}") from None
 
 
 def acknowledged(history: Path | None) -> "Mapping[TopicPartition, Sequence[Acknowledged]]":
@@ -196,15 +201,15 @@ def acknowledged(history: Path | None) -> "Mapping[TopicPartition, Sequence[Ackn
 def check_history(
     history: Path | None, wanted: "Iterable[TopicPartition]", found: "set[TopicPartition]", topics: Sequence[str]
 ) -> None:
-    """A history of another cluster would find nothing lost."""
+    """Raise CommandFailed if the history has none of the audited partitions: it would report nothing lost, wrongly."""
     lacking = sorted(str(name) for name in {*wanted} - found if not topics or name.topic in topics)
     if wanted and not {*wanted} & found:
         there = ", ".join(sorted(map(str, wanted))[:5])
         raise CommandFailed(
-            f"{history}: of its partitions ({there}) none is audited. Is it of another cluster? {HISTORIES}"
+            f"{history}: none of its partitions ({there}) is audited. Is it from another cluster? {HISTORIES}"
         )
     if lacking:
-        click.echo(f"audit: of the history's partitions {', '.join(lacking)} are not there to be audited", err=True)
+        click.echo(f"audit: partitions {', '.join(lacking)} of the history do not exist and are not audited", err=True)
 
 
 def find_log_dirs(given: Sequence[Path]) -> "list[LogFolder]":
@@ -213,7 +218,7 @@ def find_log_dirs(given: Sequence[Path]) -> "list[LogFolder]":
     try:
         return find(given)
     except FileNotFoundError as reason:
-        raise CommandFailed(f"{reason} Name what log.dirs of a broker names, or a folder that holds such.") from None
+        raise CommandFailed(f"{reason} Expected a log directory of a broker, or a folder above some.") from None
     except OSError as reason:
         raise CommandFailed(str(reason)) from None
 
@@ -227,5 +232,5 @@ def plan_for_folders(
     for topic in (*topics, *compacted):
         if topic not in there:
             topics_found = ", ".join(sorted(there)) or "no topic"
-            raise CommandFailed(f"No replica of topic {topic} is in these folders; they hold {topics_found}.")
+            raise CommandFailed(f"These folders have no replica of topic {topic}; they have {topics_found}.")
     return of_folders(given, topics=topics, compacted=compacted, **asked)

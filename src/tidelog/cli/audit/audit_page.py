@@ -1,6 +1,6 @@
-"""The report as one page that needs nothing else: the verdict, what was found, and a picture of each partition.
+"""The audit report as one self-contained HTML page: the verdict, the findings, and a picture of each partition.
 
-What is broken comes first and is open; a partition in which nothing is stays folded, so that hundreds are looked over.
+Broken partitions come first and are unfolded; the others are folded, so that a page with hundreds remains readable.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from tidelog.cli.audit import partition_picture
 from tidelog.cli.audit.audit_text import epochs, read_summary, size
 
 MAX_OPEN_FINDINGS = 40
-"""Findings that are shown at once; the rest is folded."""
+"""The number of findings that are shown; the rest is folded."""
 
 PAGE = Template("""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -75,7 +75,7 @@ def _is_broken(found: Sequence[Finding]) -> bool:
 
 
 def _first(report: Report) -> str:
-    """Where to look first: the divergences, one for each partition that has some."""
+    """The first divergence of each partition that has one, which is where to look first."""
     told = [
         f'<a href="#{escape(view.name)}">{escape(view.name)}</a> at offset {view.first_divergence:,}'
         for view in report.partitions
@@ -86,7 +86,7 @@ def _first(report: Report) -> str:
 
 
 def _tiles(views: Sequence[tuple[PartitionView, list[Finding]]]) -> str:
-    """All partitions at a glance."""
+    """A tile for each partition."""
     tiles = "".join(
         f'<a href="#{escape(view.name)}"{" class=bad" if _is_broken(found) else ""}>{escape(view.name)}</a>'
         for view, found in views

@@ -1,4 +1,4 @@
-"""The report on a terminal: a row for each replica, then what was found."""
+"""The audit report as text: a table with a row per replica, then the findings."""
 
 from collections.abc import Iterator
 
@@ -54,7 +54,7 @@ def _offset(offset: int) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes, with a unit that leaves few digits."""
+    """A size in bytes with a unit, such as `1.5 MB`."""
     unit = 0
     while count >= 1000 and unit + 1 < len(UNITS):
         count /= 1000
@@ -63,7 +63,7 @@ def size(count: float) -> str:
 
 
 def epochs(replica: ReplicaView) -> str:
-    """`epoch@first offset`, the latest ones."""
+    """The latest leader epochs, as `epoch@start offset`."""
     told = [f"{epoch}@{start}" for epoch, start in replica.epochs]
     return " ".join(["…", *told[-MAX_EPOCHS:]] if len(told) > MAX_EPOCHS else told)
 
@@ -84,7 +84,7 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def read_summary(report: Report) -> str:
-    """How much was read."""
+    """The number of partitions and replicas, and the bytes read."""
     replicas = sum(len(partition.replicas) for partition in report.partitions)
     told = [
         f"{count} {noun}{'' if count == 1 else 's'}"

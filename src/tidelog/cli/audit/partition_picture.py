@@ -1,6 +1,6 @@
-"""The picture of one partition: a lane for each replica, offsets from left to right, and marks over what is broken.
+"""The picture of one partition, as SVG: a lane for each replica, offsets from left to right, and marks over findings.
 
-A mark is never too small to be seen; where what it stands for is, a second picture shows the offsets around it.
+A mark has a minimum width; if its finding is narrower than that, a second picture shows the offsets around it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,13 @@ from tidelog.audit.core.report import PartitionView, ReplicaView
 
 WIDTH, LEFT, RIGHT, TOP, LANE, BAR, BOTTOM = 1100, 130, 20, 26, 30, 18, 22
 LABEL_WIDTH = 80
-"""A bar as wide says its epoch; one narrower than LEAST is drawn together with the next."""
+"""Minimum width of a bar with its epoch as a label; a bar narrower than LEAST is merged with the next."""
 LEAST = 2.0
 TICKS = 5
 PLAIN_WIDTH = 12
-"""So wide a finding must be in the picture of the whole log; otherwise it is shown once more, from near."""
+"""Minimum width of a finding in the picture of the whole log; a narrower one gets a second picture."""
 AROUND = 8
-"""From near: so many times its length to either side."""
+"""The second picture shows this many times the finding's length to either side."""
 LEAST_AROUND = 10
 EPOCHS = ("#2471a3", "#117864", "#7d3c98", "#5d6d7e", "#1a5276", "#4a7c1f", "#884ea0", "#34495e")
 MANY = "#85929e"
@@ -55,7 +55,7 @@ def legend() -> str:
 
 
 class Window(NamedTuple):
-    """Offsets [low, high) that a picture shows."""
+    """The offsets [low, high) of a picture."""
 
     low: int
     high: int
@@ -72,7 +72,8 @@ class Window(NamedTuple):
 
 
 def pictures(view: PartitionView, found: Sequence[Finding]) -> str:
-    """The whole log and, where what is broken first would hardly be seen in it, that from near."""
+    """The picture of the whole log and, if the first broken range is too narrow in it, one of the offsets around
+    that."""
     placed = [each for each in found if each.start >= 0]
     whole = _whole(view, placed)
     drawn = _picture(view, placed, whole, f"replicas of {view.name} by offset")
@@ -99,7 +100,7 @@ def _near(first: Finding, whole: Window) -> Window:
 
 
 def _first(view: PartitionView, placed: Sequence[Finding]) -> Finding | None:
-    """The first divergence; without one whatever is broken first."""
+    """The first divergence, or else the first broken range."""
     broken = [each for each in placed if each.is_broken]
     diverged = [each for each in broken if each.start == view.first_divergence and each.kind in DIFFERENT]
     return min(diverged or broken, key=lambda each: each.start, default=None)
@@ -126,7 +127,7 @@ def _axis(bottom: int, window: Window) -> Iterator[str]:
 
 
 def _marks(view: PartitionView, shown: Sequence[Finding], window: Window) -> Iterator[str]:
-    """A triangle over each thing that is broken, and a line through all lanes at the first divergence."""
+    """A triangle over each broken range, and a line through all lanes at the first divergence."""
     broken = [(round(window.x(each.start)), each.sentence) for each in shown if each.is_broken]
     for place in sorted({place for place, _ in broken}):
         told = "; ".join(sentence for here, sentence in broken if here == place)
@@ -159,7 +160,7 @@ def _lane(
 
 
 def _epochs(each: ReplicaView, top: float, window: Window) -> Iterator[str]:
-    """A bar for each epoch; those that are too short to be seen share one."""
+    """A bar for each epoch; epochs that are too narrow share one."""
     bounds = [*(start for _, start in each.epochs[1:]), each.end]
     starts = [each.start, *bounds]
     held: tuple[int, int] | None = None  # the first epoch of a shared bar, and where that begins

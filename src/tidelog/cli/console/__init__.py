@@ -1,1 +1,1 @@
-"""`tidelog produce` and `tidelog consume`: lines to records and records to lines, as Kafka's console tools do it."""
+"""`tidelog produce` and `tidelog consume`: Kafka's console producer and consumer."""

@@ -1,4 +1,4 @@
-"""`tidelog consume`: records as lines."""
+"""`tidelog consume`: reads records and prints them as lines."""
 
 import re
 import sys
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 POLL_S = 1.0
 TOPIC_WAIT_S = 60.0
 MIN_TOPIC_WAIT_S = 5.0
-"""How long a topic may take to appear, and at least so long even where --timeout-ms is shorter."""
+"""The time to wait for the topic to appear, and its minimum if --timeout-ms is shorter."""
 MAX_POLL_RECORDS = 500
 EARLIEST, LATEST = -2, -1
 EXIT_INTERRUPTED = 130
@@ -43,39 +43,43 @@ class StartOffset(ParamType):
         if value in named:
             return named[value]
         if not str(value).isdigit():
-            self.fail(f"{value!r} is neither an offset from 0 nor earliest or latest.", param, ctx)
+            self.fail(f"{value!r} is not valid; expected an offset of 0 or more, earliest or latest.", param, ctx)
         return int(value)
 
 
 @click.command()
 @broker_options
-@click.option("--topic", help="The topic to read.")
-@click.option("--include", help="Read all topics whose whole name this regular expression matches.")
-@click.option("--group", help="Share the topic with the other members of this group, and commit what was read.")
-@click.option("--partition", type=click.IntRange(0), help="Only this partition, without a group.")
-@click.option("--offset", type=StartOffset(), help="Where to start in the partition: a number, earliest or latest.")
-@flag("from-beginning", "Start with the first record where the group has no place yet.")
-@click.option("--max-messages", type=click.IntRange(1), help="Stop after so many records.")
-@click.option("--timeout-ms", type=click.IntRange(0), help="Stop when no record came for so long.")
-@click.option("--isolation-level", type=click.Choice(("read_uncommitted", "read_committed")), help="What to read.")
-@click.option("--key-separator", help="Print KEY<separator>VALUE.")
-@flag("headers", "Print the headers before all else.")
+@click.option("--topic", help="Topic to read.")
+@click.option("--include", help="Regular expression for topic names; reads all topics that match.")
+@click.option("--group", help="Consumer group to join; offsets are committed.")
+@click.option("--partition", type=click.IntRange(0), help="Partition to read, without a group (default: all).")
+@click.option("--offset", type=StartOffset(), help="Start offset in the partition: a number, earliest or latest.")
+@flag("from-beginning", "Start at the first record if the group has no committed offset.")
+@click.option("--max-messages", type=click.IntRange(1), help="Number of records to stop after.")
+@click.option("--timeout-ms", type=click.IntRange(0), help="Time without a record to stop after, in ms.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(("read_uncommitted", "read_committed")),
+    help="Isolation level (default: read_uncommitted).",
+)
+@click.option("--key-separator", help="Separator between key and value; prints both.")
+@flag("headers", "Print headers before key and value.")
 @click.option(
     "--formatter",
     default=DEFAULT,
     metavar="CLASS",
-    help="Kafka's name of a formatter: for internal topics OffsetsMessageFormatter, …",
+    help="Kafka's formatter class; for internal topics OffsetsMessageFormatter, …",
 )
 @click.option("--formatter-property", "--property", "formatter_properties", type=Pair(strip=False), multiple=True,
-              help="How records are printed: print.key, print.offset, key.separator, …")  # fmt: skip
+              help="Property of the formatter: print.key, print.offset, key.separator, …")  # fmt: skip
 @click.option("--command-property", "--consumer-property", "command_properties", type=Pair(), multiple=True,
-              help="An option of the consumer.")  # fmt: skip
+              help="Consumer option; repeatable.")  # fmt: skip
 @click.option("--command-config", "--consumer.config", "command_config", type=click.Path(exists=True, dir_okay=False),
-              help="A properties file with options of the consumer.")  # fmt: skip
+              help="Properties file with consumer options.")  # fmt: skip
 def consume(**given: Any) -> None:
     """Print records as lines until interrupted, with the flags of kafka-console-consumer.
 
-    Without --group every partition is read, nothing is committed, and reading starts at the end.
+    Without --group, all partitions are read from their end, and no offsets are committed.
     """
     _check_options(given)
     to_line = formatter(given["formatter"], _formatter_properties(given))
@@ -99,17 +103,17 @@ def consume(**given: Any) -> None:
 
 def _check_options(given: dict[str, Any]) -> None:
     if at_most_one(given, ("topic", "include")) is None:
-        raise usage_error("--topic or --include is needed.")
+        raise usage_error("--topic or --include is required.")
     at_most_one(given, ("partition", "group"))
     at_most_one(given, ("partition", "include"))
     at_most_one(given, ("offset", "from-beginning"))
     if given["offset"] is not None and given["partition"] is None:
-        raise usage_error("--offset needs --partition.")
+        raise usage_error("--offset requires --partition.")
     if given["include"] is not None:
         try:
             re.compile(given["include"])
         except re.error as error:
-            raise usage_error(f"--include {given['include']!r} is no regular expression: {error}.") from None
+            raise usage_error(f"--include: {given['include']!r} is not a valid regular expression: {error}.") from None
 
 
 def _formatter_properties(given: dict[str, Any]) -> dict[str, str]:
@@ -120,7 +124,7 @@ def _formatter_properties(given: dict[str, Any]) -> dict[str, str]:
 
 
 def _select_partitions(consumer: "Consumer", group: str | None, given: dict[str, Any]) -> None:
-    """Tell the consumer what to read, and from where."""
+    """Subscribe the consumer, or assign partitions to it and seek to the start offset."""
     if group is not None:
         consumer.subscribe(given["include"] if given["topic"] is None else [given["topic"]])
         return
@@ -154,7 +158,7 @@ def _matching(given: dict[str, Any]) -> list[str]:
 def _print_records(
     consumer: "Consumer", to_line: RecordToLine, max_messages: int | None, timeout_ms: int | None
 ) -> None:
-    """Print until enough was read, nothing comes any more, or somebody interrupts; then say how many there were."""
+    """Print records until --max-messages, --timeout-ms or an interrupt; then print how many there were."""
     count = 0
     interrupted = False
     wait_s = POLL_S if timeout_ms is None else timeout_ms / 1000

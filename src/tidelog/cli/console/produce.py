@@ -1,4 +1,4 @@
-"""`tidelog produce`: the lines of standard input as records."""
+"""`tidelog produce`: parses lines of standard input, by the properties of Kafka's LineMessageReader, and sends them."""
 
 import os
 import select
@@ -42,27 +42,40 @@ READER_PROPERTIES = (
 
 @click.command()
 @broker_options
-@click.option("--topic", required=True, help="The topic to send to.")
-@click.option("--partition", type=click.IntRange(0), help="The partition; the producer's choice if left out.")
-@click.option("--key-separator", help="EventLogger are KEY<separator>VALUE.")
-@flag("headers", "EventLogger begin with headers, as h1:v1,h2:v2 and a tab.")
-@click.option("--acks", "--request-required-acks", type=click.Choice(ACKS), help="Who must have a record: all, 1 or 0.")
+@click.option("--topic", required=True, help="Topic to send to.")
+@click.option("--partition", type=click.IntRange(0), help="Partition to send to (default: chosen by the producer).")
+@click.option("--key-separator", help="Separator of key and value in a line.")
+@flag("headers", "Lines begin with headers, as h1:v1,h2:v2 and a tab.")
 @click.option(
-    "--compression", "--compression-codec", type=click.Choice(CODECS), is_flag=False, flag_value="gzip", help="Codec."
+    "--acks", "--request-required-acks", type=click.Choice(ACKS), help="Required acknowledgements: all, 1 or 0."
 )
-@click.option("--linger-ms", "--timeout", "linger_ms", type=click.IntRange(0), help="How long a batch may gather.")
-@click.option("--batch-size", type=click.IntRange(1), help="How many bytes a batch gathers.")
-@flag("sync", "Wait for each record before the next is sent.")
+@click.option(
+    "--compression",
+    "--compression-codec",
+    type=click.Choice(CODECS),
+    is_flag=False,
+    flag_value="gzip",
+    help="Compression codec.",
+)
+@click.option(
+    "--linger-ms",
+    "--timeout",
+    "linger_ms",
+    type=click.IntRange(0),
+    help="Time to wait for more records in a batch, in ms.",
+)
+@click.option("--batch-size", type=click.IntRange(1), help="Maximum size of a batch, in bytes.")
+@flag("sync", "Wait for each acknowledgement before sending the next record.")
 @click.option("--reader-property", "--property", "reader_properties", type=Pair(strip=False), multiple=True,
-              help="How lines are read: parse.key, key.separator, parse.headers, null.marker, …")  # fmt: skip
+              help="Property of the line reader: parse.key, key.separator, parse.headers, null.marker, …")  # fmt: skip
 @click.option("--command-property", "--producer-property", "command_properties", type=Pair(), multiple=True,
-              help="An option of the producer.")  # fmt: skip
+              help="Producer option; repeatable.")  # fmt: skip
 @click.option("--command-config", "--producer.config", "command_config", type=click.Path(exists=True, dir_okay=False),
-              help="A properties file with options of the producer.")  # fmt: skip
+              help="Properties file with producer options.")  # fmt: skip
 def produce(**given: Any) -> None:
-    """Send the lines of standard input as records, with the flags of kafka-console-producer.
+    """Send lines of standard input as records, with the flags of kafka-console-producer.
 
-    The exit code is 1 where a record was not acknowledged.
+    The exit code is 1 if a record was not acknowledged.
     """
     reader = line_reader(_reader_properties(given))
     flags = {
@@ -91,7 +104,10 @@ def _reader_properties(given: dict[str, Any]) -> dict[str, str]:
 
 
 def send_lines(producer: "Producer", reader: "LineReader", topic: str, partition: int | None, *, sync: bool) -> int:
-    """Send every line; how many records failed. Whenever the input pauses, what was sent is waited for."""
+    """Send every line, and return how many records failed.
+
+    When the input pauses, the producer is flushed, so that a typed line is acknowledged before the next prompt.
+    """
     failed = 0
     number = 0
     for lines, is_pause in chunks_of_lines():
@@ -106,7 +122,7 @@ def send_lines(producer: "Producer", reader: "LineReader", topic: str, partition
 
 
 def _report_failures(deliveries: "Iterable[Delivery]") -> int:
-    """Say which records failed, a line for each partition and reason; how many."""
+    """Print the failed records, a line for each partition and error; returns how many failed."""
     failed: dict[tuple[str, str], list[int]] = {}
     for delivery in deliveries:
         if not delivery.is_acknowledged:
@@ -120,7 +136,7 @@ def _report_failures(deliveries: "Iterable[Delivery]") -> int:
 
 
 def _record_numbers(numbers: list[int]) -> str:
-    """`Record 4`, or `Records 4-6, 9`: the lines of the input that were not taken."""
+    """Numbers of input lines as `Record 4` or `Records 4-6, 9`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
@@ -132,7 +148,7 @@ def _record_numbers(numbers: list[int]) -> str:
 
 
 def chunks_of_lines() -> Iterator[tuple[list[bytes], bool]]:
-    """The lines of standard input as they come, and whether nothing more is there yet. The last may lack its end."""
+    """Yield lines of standard input as they arrive, and whether the input pauses; the last may have no newline."""
     source = sys.stdin.fileno()
     is_terminal = sys.stdin.isatty()
     rest = b""
@@ -149,7 +165,7 @@ def chunks_of_lines() -> Iterator[tuple[list[bytes], bool]]:
 
 
 class ParsedLine(NamedTuple):
-    """One line's record; None is null."""
+    """The record of one line; None means null."""
 
     value: bytes | None
     key: bytes | None = None
@@ -158,7 +174,7 @@ class ParsedLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """`headers<delimiter>key<separator>value`, each part only where it is asked for."""
+    """Parses `headers<delimiter>key<separator>value`; headers and key only if their parsing is enabled."""
 
     parse_key: bool = False
     key_separator: bytes = b"\t"
@@ -170,7 +186,7 @@ class LineReader:
     ignore_error: bool = False
 
     def parse(self, line: bytes, number: int) -> ParsedLine:
-        """CommandFailed where a separator is missing, unless errors are ignored: then the part is missing too."""
+        """Parse a line; CommandFailed if a separator is missing, unless errors are ignored: then that part is null."""
         headers, rest = self._split(self.parse_headers, line, self.headers_delimiter, "headers delimiter", number)
         key, value = self._split(self.parse_key, rest, self.key_separator, "key separator", number)
         pairs = self._pairs(headers, number) if self._or_null(headers) is not None else ()
@@ -203,7 +219,7 @@ class LineReader:
 
 
 def line_reader(given: Mapping[str, str]) -> LineReader:
-    """The reader that the properties describe; UsageError where they contradict each other."""
+    """The reader with these properties; UsageError if they conflict."""
     check_known(given, READER_PROPERTIES, "--reader-property")
     reader = LineReader(
         parse_key=is_true(given, "parse.key"),
@@ -229,9 +245,9 @@ def _check_different(reader: LineReader) -> None:
     seen: dict[bytes, str] = {}
     for name, separator in [*separators.items(), ("key.separator", reader.key_separator)]:
         if not separator:
-            raise usage_error(f"{name} may not be empty.")
+            raise usage_error(f"{name} must not be empty.")
         if separator == reader.null_marker:
-            raise usage_error(f"null.marker and {name} may not be equal.")
+            raise usage_error(f"null.marker and {name} must differ.")
         if separator in seen and name != "key.separator":
-            raise usage_error(f"{seen[separator]} and {name} may not be equal.")
+            raise usage_error(f"{seen[separator]} and {name} must differ.")
         seen.setdefault(separator, name)

@@ -1,4 +1,4 @@
-"""Records to lines, by the properties of Kafka's DefaultMessageFormatter."""
+"""Formatters of `tidelog consume`: records as lines, with the names and properties of Kafka's formatters."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 from tidelog.cli.options import check_known, is_true, usage_error
 
 PARTS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
-"""The parts of a line, in their order."""
+"""The parts of a line, in order."""
 
 PROPERTIES = (
     *(f"print.{part}" for part in PARTS),
@@ -19,7 +19,7 @@ PROPERTIES = (
 )
 
 RecordToLine = Callable[[Any], bytes]
-"""A record as what is printed of it; b"" where nothing is."""
+"""Formats a record; b"" if nothing is printed for it."""
 
 DEFAULT = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 NOTHING = "org.apache.kafka.tools.consumer.NoOpMessageFormatter"
@@ -37,7 +37,7 @@ OLDER_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """`parts` of `PARTS`, each followed by the separator, the last one by the end of the line."""
+    """Prints `parts`, a selection of `PARTS`, with the separator between them and the line end after the last."""
 
     parts: tuple[str, ...] = ("value",)
     separator: bytes = b"\t"
@@ -79,7 +79,7 @@ class LineFormat:
 
 
 def line_format(given: Mapping[str, str]) -> LineFormat:
-    """The format that the properties describe."""
+    """The format with these properties."""
     check_known(given, PROPERTIES, "--formatter-property")
     default = LineFormat()
     return LineFormat(
@@ -92,7 +92,7 @@ def line_format(given: Mapping[str, str]) -> LineFormat:
 
 
 def formatter(name: str, properties: Mapping[str, str]) -> RecordToLine:
-    """The formatter of that name, also by the last part of it; UsageError for any other."""
+    """The formatter with this class name, full or without its package; UsageError if it is unknown."""
     wanted = OLDER_NAMES.get(name.strip(), name.strip())
     named = {each.rpartition(".")[2]: each for each in (DEFAULT, NOTHING, OFFSETS, GROUPS, TRANSACTIONS)}
     wanted = named.get(wanted, wanted)
@@ -102,7 +102,9 @@ def formatter(name: str, properties: Mapping[str, str]) -> RecordToLine:
     if wanted == NOTHING:
         return lambda _record: b""
     if wanted not in named.values():
-        raise usage_error(f"--formatter {name!r} is not known; there is {', '.join([*named.values(), *OLDER_NAMES])}.")
+        raise usage_error(
+            f"--formatter: {name!r} is unknown; expected one of {', '.join([*named.values(), *OLDER_NAMES])}."
+        )
     return _json_lines(wanted)
 
 

@@ -1,4 +1,4 @@
-"""The whole cluster: every rule about everything, and what many partitions share said once."""
+"""Rules about brokers, the controller and topics, and all rules applied to the whole cluster."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +10,7 @@ from tidelog.cli.explain.partition_rules import partition_findings
 from tidelog.model import NO_LEADER
 
 MAX_ALIKE = 3
-"""More partitions in the same state are one finding, with the first as an example."""
+"""If more partitions than this have the same problem, one finding stands for all, with the first as an example."""
 
 FULL_SHARE = 0.05
 SOON_MS = 24 * 3_600_000
@@ -51,15 +51,15 @@ def broker_findings(evidence: Evidence, seen: BrokerEvidence, tidelog: CommandLi
     in_sync = [each for each in led_by_others if seen.id in each.isr]
     if in_sync:
         led = len(preferred) - len(led_by_others)
-        says = f"It leads {led} of the {len(preferred)} partitions that it should lead first."
-        because = [f"It is in sync with {len(in_sync)} that other brokers lead since it was away."]
-        helps = [f"Give them back: {tidelog('leader-election --election-type preferred --all-topic-partitions')}"]
+        says = f"It leads {led} of the {len(preferred)} partitions that it is the preferred leader of."
+        because = [f"It is in sync in {len(in_sync)} of the partitions that other brokers lead."]
+        helps = [f"Elect it: {tidelog('leader-election --election-type preferred --all-topic-partitions')}"]
         yield Finding("note", "broker.leads-too-little", about, says, because, helps)
 
 
 def _down(evidence: Evidence, seen: BrokerEvidence, about: str) -> Finding:
     gone = evidence.last_event("broker.gone", broker=seen.id)
-    because = [f"The controller found it gone {duration(evidence.now_ms - gone.wall_ms)} ago."] if gone else []
+    because = [f"The controller lost it {duration(evidence.now_ms - gone.wall_ms)} ago."] if gone else []
     if seen.address:
         because.append(f"It is registered at {seen.address}, but does not answer.")
     held = [each for each in evidence.partitions.values() if seen.id in each.replicas]
@@ -72,17 +72,27 @@ def _down(evidence: Evidence, seen: BrokerEvidence, about: str) -> Finding:
 
 def _folder(about: str, folder: LogDir) -> Iterator[Finding]:
     if folder.trouble:
-        says = f"Its log folder {folder.path} is offline ({folder.trouble})."
-        helps = ["Mend or replace the folder, then restart the broker; it fetches what is missing from other replicas."]
-        yield Finding("error", "broker.folder-offline", about, says, ["The disk refused; its log says why."], helps)
+        says = f"Its log directory {folder.path} is offline ({folder.trouble})."
+        helps = ["Repair or replace the disk, then restart the broker; it fetches missing data from other replicas."]
+        yield Finding(
+            "error",
+            "broker.folder-offline",
+            about,
+            says,
+            ["The disk returned an error, which is in the broker's log."],
+            helps,
+        )
         return
     if folder.total_bytes <= 0:
         return
     left_ms = 1000 * folder.usable_bytes / folder.growth_per_s if folder.growth_per_s > 0 else None
     if folder.usable_bytes < FULL_SHARE * folder.total_bytes or (left_ms is not None and left_ms < SOON_MS):
-        says = f"The disk of {folder.path} fills: {size(folder.usable_bytes)} of {size(folder.total_bytes)} are free."
+        free, total = size(folder.usable_bytes), size(folder.total_bytes)
+        says = f"The disk of {folder.path} is filling up: {free} of {total} are free."
         because = (
-            [] if left_ms is None else [f"It loses {size(folder.growth_per_s)}/s and is full in {duration(left_ms)}."]
+            []
+            if left_ms is None
+            else [f"Free space shrinks by {size(folder.growth_per_s)}/s; the disk is full in {duration(left_ms)}."]
         )
         helps = ["Lower retention.ms or retention.bytes of large topics, or move replicas away."]
         yield Finding("warning", "broker.disk-fills", about, says, because, helps)
@@ -90,21 +100,21 @@ def _folder(about: str, folder: LogDir) -> Iterator[Finding]:
 
 def cluster_findings(evidence: Evidence) -> Iterator[Finding]:
     reports = [seen.facts["controller"] for seen in evidence.brokers.values() if "controller" in seen.facts]
-    # Metadata names a broker in any case, for each takes what is for the controller: only a report says who leads.
+    # Metadata always names a broker, since any broker accepts requests for the controller: only reports show who leads.
     if evidence.controller == NO_LEADER or (reports and not any(report.get("leading") for report in reports)):
         elected = evidence.last_event("controller.elected")
-        because = [] if elected is None else [f"The last was broker {elected.broker}."]
-        says = "No broker acts as controller: no leader is elected, no topic created."
-        helps = ["Look at the brokers' logs for store.unreachable: one of them must reach the metadata store."]
+        because = [] if elected is None else [f"The last controller was broker {elected.broker}."]
+        says = "There is no controller: leaders cannot be elected, and topics cannot be created."
+        helps = ["Look for store.unreachable in the brokers' logs: at least one broker must reach the metadata store."]
         yield Finding("error", "cluster.no-controller", "cluster", says, because, helps)
     claims = [seen.id for seen in evidence.brokers.values() if seen.facts.get("controller", {}).get("leading")]
     if len(claims) > 1:
-        says = f"{broker_list(claims).capitalize()} act as controller; the one with the highest epoch is obeyed."
-        yield Finding("warning", "cluster.two-controllers", "cluster", says, [], ["It ends by itself."])
+        says = f"{broker_list(claims).capitalize()} act as controller; brokers follow the one with the highest epoch."
+        yield Finding("warning", "cluster.two-controllers", "cluster", says, [], ["It resolves by itself."])
 
 
 def topic_findings(evidence: Evidence, topic: str, tidelog: CommandLine) -> Iterator[Finding]:
-    """Of a topic that is there, or being deleted, or not known at all."""
+    """Findings about a topic, whether it exists, is being deleted or is unknown."""
     if topic in evidence.deleting:
         yield deletion_finding(evidence, topic)
         return
@@ -116,29 +126,29 @@ def topic_findings(evidence: Evidence, topic: str, tidelog: CommandLine) -> Iter
 
 
 def deletion_finding(evidence: Evidence, topic: str) -> Finding:
-    """A topic that is marked and still there."""
+    """The finding about a topic that is marked for deletion but still exists."""
     about = f"topic {topic}"
     marked = evidence.last_event("topic.deleting", topic=topic)
     since = f" for {duration(evidence.now_ms - marked.wall_ms)}" if marked else ""
-    says = f"It has been waiting for its deletion{since}, and its name is taken until all replicas are gone."
+    says = f"It has been waiting for deletion{since}; its name cannot be reused until all replicas are deleted."
     because, helps = [], []
     waiting = list(evidence.deleting[topic])
     dead = [broker for broker in waiting if not evidence.is_alive(broker)]
     if dead:
         because.append(f"{broker_list(dead).capitalize()} held replicas and {'is' if len(dead) == 1 else 'are'} down.")
-        helps.append(f"Start {broker_list(dead)}: the deletion then goes on by itself.")
+        helps.append(f"Start {broker_list(dead)}; the deletion then resumes by itself.")
         helps.append(
-            f"If that is for good: remove the folders {topic}-* there, then the node "
+            f"If that is impossible, remove the folders {topic}-* there, then the nodes "
             f"/admin/delete_topics/{topic} and /controller with tidelog metadata rm."
         )
     for broker in waiting:
         for folder in evidence.brokers[broker].folders if broker in evidence.brokers else ():
             if folder.trouble:
-                because.append(f"Broker {broker} cannot delete in {folder.path}, which is offline.")
-                helps.append(f"Mend {folder.path}, and restart broker {broker}.")
+                because.append(f"Broker {broker} cannot delete replicas in {folder.path}, which is offline.")
+                helps.append(f"Repair {folder.path}, and restart broker {broker}.")
     moving = [str(name) for name in sorted(evidence.moves) if name.topic == topic]
     if moving:
-        because.append(f"A reassignment of {', '.join(moving)} runs, and a deletion waits for its end.")
+        because.append(f"A reassignment of {', '.join(moving)} is in progress, and the deletion waits for it.")
         helps.append("Wait, or cancel it: tidelog reassign-partitions --cancel.")
     if not because:
         because.append(f"{broker_list(waiting).capitalize()} is deleting now.")
@@ -149,4 +159,4 @@ def _unknown(evidence: Evidence, topic: str, tidelog: CommandLine) -> Finding:
     gone = evidence.last_event("topic.deleted", topic=topic)
     because = [f"It was deleted {duration(evidence.now_ms - gone.wall_ms)} ago."] if gone else []
     helps = [f"Create it: {tidelog(f'topics --create --topic {topic}')}"]
-    return Finding("error", "topic.unknown", f"topic {topic}", "There is no such topic.", because, helps)
+    return Finding("error", "topic.unknown", f"topic {topic}", "The topic does not exist.", because, helps)

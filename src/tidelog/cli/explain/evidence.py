@@ -1,4 +1,4 @@
-"""What is known of a cluster at one moment, as plain data. None means that nobody said."""
+"""What is known of a cluster at one time, as plain data. None means unknown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from tidelog.model import TopicPartition
 
 
 class BrokerEvent(NamedTuple):
-    """One event of one broker's memory."""
+    """One event from a broker's event log."""
 
     wall_ms: int
     broker: int
@@ -22,7 +22,7 @@ class BrokerEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """One log folder; `growth_per_s` is bytes per second that its replicas took on while it was looked at."""
+    """A log directory; `growth_per_s` is the growth of its replicas while it was watched, in bytes per second."""
 
     path: str
     trouble: str | None = None
@@ -33,7 +33,7 @@ class LogDir:
 
 @dataclass(slots=True)
 class BrokerEvidence:
-    """A broker that the cluster names; `facts` are those of its report, empty where it is no Tidelog."""
+    """A broker of the cluster; `facts` are from its report, empty if it is not a Tidelog broker."""
 
     id: int
     address: str = ""
@@ -45,8 +45,8 @@ class BrokerEvidence:
 
 @dataclass(slots=True)
 class PartitionEvidence:
-    """`sizes` and `rates` are bytes and bytes per second of each replica; `min_insync` is min.insync.replicas, and
-    `transactions` are those that have been open for long."""
+    """A partition. `sizes` and `rates` are bytes and bytes per second of each replica, `min_insync` is
+    min.insync.replicas, and `transactions` are those that have been open for long."""
 
     name: TopicPartition
     leader: int
@@ -67,7 +67,7 @@ class PartitionEvidence:
 
 @dataclass(slots=True)
 class Evidence:
-    """`brokers` holds every broker that is registered or assigned a replica."""
+    """What the rules judge; `brokers` has every broker that is registered or is assigned a replica."""
 
     now_ms: int
     cluster_id: str
@@ -86,13 +86,13 @@ class Evidence:
         return (partition for name, partition in sorted(self.partitions.items()) if name.topic == topic)
 
     def follower_facts(self, partition: PartitionEvidence, replica: int) -> Mapping[str, Any]:
-        """What the leader says of a replica outside its ISR; empty where it says nothing."""
+        """What the leader reports about a replica outside its ISR; empty if it reports nothing."""
         facts = self.brokers[partition.leader].facts if partition.leader in self.brokers else {}
         found: Mapping[str, Any] = facts.get("behind", {}).get(str(partition.name), {}).get(str(replica), {})
         return found
 
     def last_event(self, *kinds: str, **fields: Any) -> BrokerEvent | None:
-        """The newest event of one of these kinds that has these fields."""
+        """The newest event of one of these kinds with these fields."""
         event: BrokerEvent
         for event in reversed(self.events):
             if event.kind in kinds and all(event.fields.get(name) == value for name, value in fields.items()):
@@ -100,7 +100,7 @@ class Evidence:
         return None
 
     def isr_departure(self, partition: PartitionEvidence, replica: int) -> BrokerEvent | None:
-        """The event by which the controller took the replica out of the ISR."""
+        """The newest event by which the controller removed the replica from the ISR."""
         topic, index = partition.name
         event: BrokerEvent
         for event in reversed(self.events):

@@ -1,6 +1,6 @@
-"""Asking the brokers. Kafka's own APIs tell most; what only a Tidelog broker knows comes in its report.
+"""Gathers evidence from the brokers: most from Kafka's APIs, the rest from the reports of Tidelog brokers.
 
-Sizes are looked at twice, so that what grows has a rate. A broker that does not answer in time is known as silent.
+Sizes are read twice, to compute rates. A broker that does not answer in time counts as down.
 """
 
 import json
@@ -28,13 +28,13 @@ from tidelog.wire.messages.transactions.describe_producers import (
 
 REQUEST_TIMEOUT_MS = 3_000
 LONG_TRANSACTION_MS = 60_000
-"""A transaction without a new record for longer is reported."""
+"""The time since the last record after which a transaction is reported, in milliseconds."""
 
 Answer = TypeVar("Answer")
 
 
 def gather(admin: Admin, wanted: Callable[[str], bool], *, watch_s: float) -> Evidence:
-    """Everything known of the topics that are wanted, and of all brokers; sizes are watched for so many seconds."""
+    """The evidence on all brokers and on the topics that `wanted` selects; sizes are watched for `watch_s` seconds."""
     response = metadata(admin)
     partitions = _partitions(response, wanted)
     brokers = {each.node_id: BrokerEvidence(each.node_id, f"{each.host}:{each.port}") for each in response.brokers}
@@ -64,7 +64,7 @@ def _partitions(response: MetadataResponse, wanted: Callable[[str], bool]) -> di
 
 
 def _answer_or_none(ask: Callable[[], Answer]) -> Answer | None:
-    """The answer, or None where the cluster does not know the request or does not answer."""
+    """The response, or None if the cluster does not support the request or does not answer."""
     try:
         return ask()
     except (ApiError, CommandFailed):
@@ -72,7 +72,7 @@ def _answer_or_none(ask: Callable[[], Answer]) -> Answer | None:
 
 
 def broker_report(admin: Admin, broker: int, subject: str | None = None) -> BrokerReportResponse | None:
-    """A broker's whole memory; None where it is silent or no Tidelog."""
+    """A broker's report with all its events; None if it does not answer or is not a Tidelog broker."""
 
     def request_page(since: int) -> BrokerReportResponse | None:
         request = BrokerReportRequest(since=since, subject=subject)
@@ -111,7 +111,7 @@ def _add_configs(admin: Admin, evidence: Evidence) -> None:
 
 
 def _add_transactions(admin: Admin, evidence: Evidence) -> None:
-    """Transactions that have been open for long, as the leaders' logs have them."""
+    """Add transactions that have been open for long, from the leaders' logs."""
     led: dict[int, dict[str, list[int]]] = {}
     for (topic, index), seen in evidence.partitions.items():
         if seen.leader != NO_LEADER:
@@ -133,7 +133,7 @@ def _producers(
 
 
 def _add_sizes(admin: Admin, evidence: Evidence, brokers: Iterable[int], watch_s: float) -> None:
-    """Look at the folders twice."""
+    """Add sizes and rates of replicas and log directories, by reading sizes twice."""
     first = {broker: describe_log_dirs(admin, broker) for broker in brokers}
     began = time.monotonic()
     time.sleep(watch_s)

@@ -20,13 +20,13 @@ watch_ms = click.option(
     type=click.IntRange(0),
     default=1000,
     show_default=True,
-    help="How long to watch what grows, for rates and times.",
+    help="Time to watch sizes and offsets for rates, in milliseconds.",
 )
 
 
 @click.group()
 def explain() -> None:
-    """Say why the cluster is as it is, and which command helps."""
+    """Diagnose the cluster and suggest commands that fix it."""
 
 
 def _parse_partition(text: str) -> "TopicPartition":
@@ -34,7 +34,7 @@ def _parse_partition(text: str) -> "TopicPartition":
 
     found = re.fullmatch(r"(.+)-(\d+)", text)
     if found is None:
-        raise CommandFailed(f"{text!r} is no partition; one is called TOPIC-NUMBER, such as flights-0.")
+        raise CommandFailed(f"{text!r} is not a partition; expected TOPIC-NUMBER, such as flights-0.")
     return TopicPartition(found[1], int(found[2]))
 
 
@@ -64,7 +64,7 @@ def _print_findings(given: dict[str, Any], about: str, rules: "Callable[[Command
 @watch_ms
 @as_json
 def topic(name: str, **given: Any) -> None:
-    """Every partition of a topic; a topic that does not go, or is not there."""
+    """Diagnose a topic: its partitions, a stuck deletion, or its absence."""
     from tidelog.cli.explain.cluster_rules import topic_findings
 
     _print_explanation(
@@ -81,7 +81,7 @@ def topic(name: str, **given: Any) -> None:
 @watch_ms
 @as_json
 def partition(name: str, **given: Any) -> None:
-    """One partition, TOPIC-NUMBER."""
+    """Diagnose the partition TOPIC-NUMBER."""
     wanted = _parse_partition(name)
 
     def rules(evidence: "Evidence", tidelog: "CommandLine") -> "Iterable[Finding]":
@@ -104,14 +104,14 @@ def partition(name: str, **given: Any) -> None:
 @watch_ms
 @as_json
 def broker(number: int, **given: Any) -> None:
-    """One broker: whether it is there, its folders, its disk, what it leads."""
+    """Diagnose a broker: whether it is up, its disks, and what it leads."""
 
     def rules(evidence: "Evidence", tidelog: "CommandLine") -> "Iterable[Finding]":
         from tidelog.cli.explain.cluster_rules import broker_findings
 
         if number not in evidence.brokers:
             known = ", ".join(map(str, sorted(evidence.brokers)))
-            raise CommandFailed(f"No broker {number} is registered or has a replica; the cluster knows {known}.")
+            raise CommandFailed(f"Broker {number} does not exist; the brokers of the cluster are {known}.")
         return broker_findings(evidence, evidence.brokers[number], tidelog)
 
     _print_explanation(given, f"broker {number}", rules)
@@ -122,7 +122,7 @@ def broker(number: int, **given: Any) -> None:
 @watch_ms
 @as_json
 def cluster(**given: Any) -> None:
-    """Everything: controller, brokers, topics that do not go, partitions."""
+    """Diagnose everything: controller, brokers, deletions, partitions."""
     from tidelog.cli.explain.cluster_rules import all_findings
 
     _print_explanation(given, "cluster", all_findings)
@@ -134,7 +134,7 @@ def cluster(**given: Any) -> None:
 @watch_ms
 @as_json
 def group(name: str, **given: Any) -> None:
-    """A consumer group that does not move."""
+    """Diagnose a consumer group that makes no progress."""
     from tidelog.cli.admin_requests import connect
     from tidelog.cli.explain.evidence_gathering import gather
     from tidelog.cli.explain.group_rules import group_findings, observe_group
@@ -151,7 +151,10 @@ def group(name: str, **given: Any) -> None:
 @cluster_options
 @as_json
 def timeline(name: str, **given: Any) -> None:
-    """What happened to partition TOPIC-NUMBER, from every broker's memory: elections, ISR, high watermarks, cuts."""
+    """Print the history of partition TOPIC-NUMBER.
+
+    Shows elections, ISR changes, high watermarks and truncations, from the event logs of all brokers.
+    """
     import json
 
     from tidelog.cli.admin_requests import connect
@@ -165,8 +168,8 @@ def timeline(name: str, **given: Any) -> None:
         return
     for broker_id, count in dropped.items():
         if count:
-            click.echo(f"Broker {broker_id} has forgotten its oldest {count} events.", err=True)
+            click.echo(f"Broker {broker_id} has dropped its oldest {count} events.", err=True)
     if not events:
-        raise CommandFailed(f"No broker remembers anything of {wanted}.")
+        raise CommandFailed(f"No broker has events of {wanted}.")
     for line in event_lines(events):
         click.echo(line)

@@ -1,4 +1,4 @@
-"""What a rule found out: one state of one thing, why it is so, and what helps."""
+"""The findings of rules, and printing them as text or JSON."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -11,14 +11,17 @@ Severity = Literal["error", "warning", "note"]
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 
 CommandLine = Callable[[str], str]
-"""From the words of a command to the whole command line."""
+"""Makes the whole command line of a command: `topics --list` → `tidelog topics --bootstrap-server … --list`."""
 
 COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`kind` is a stable dotted name; `because` are facts, `helps` commands or acts, each one sentence."""
+    """One problem: `says` is what is wrong, `because` its causes, `helps` remedies, each a sentence.
+
+    `kind` is a stable dotted name for programs that read the JSON.
+    """
 
     severity: Severity
     kind: str
@@ -37,7 +40,7 @@ def broker_list(brokers: Sequence[int]) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes, readable: `1.5 MB`."""
+    """A size in bytes with a unit: `1.5 MB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(count) < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -46,7 +49,7 @@ def size(count: float) -> str:
 
 
 def duration(ms: float) -> str:
-    """A length of time, readable: `450 ms`, `12 s`, `3 min`, `2.5 h`, `4 days`."""
+    """A duration with a unit: `450 ms`, `12 s`, `3 min`, `2.5 h`, `4 days`."""
     for limit, unit, name in ((1000, 1, "ms"), (120_000, 1000, "s"), (7_200_000, 60_000, "min")):
         if ms < limit:
             return f"{ms / unit:.0f} {name}"
@@ -54,7 +57,7 @@ def duration(ms: float) -> str:
 
 
 def command_line(bootstrap: str) -> CommandLine:
-    """How a command is spelled for the cluster that was asked."""
+    """A function that completes commands for this cluster."""
 
     def spelled(text: str) -> str:
         command, _, rest = text.partition(" ")
@@ -64,13 +67,13 @@ def command_line(bootstrap: str) -> CommandLine:
 
 
 def print_findings(findings: Sequence[Finding], about: str, *, as_json: bool) -> None:
-    """The gravest first. Colours are click's: none in a pipe."""
+    """Print findings, most severe first. click removes colours in a pipe."""
     ordered = sorted(findings, key=lambda finding: ORDER[finding.severity])
     if as_json:
         click.echo(json.dumps({"about": about, "findings": [asdict(finding) for finding in ordered]}, indent=2))
         return
     if not ordered:
-        click.echo(f"{about}: all is well.")
+        click.echo(f"{about}: no problems found.")
     for finding in ordered:
         label = click.style(finding.severity, fg=COLOURS[finding.severity], bold=True)
         click.echo(f"{label} {finding.about}: {finding.says}")

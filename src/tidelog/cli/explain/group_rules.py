@@ -1,4 +1,4 @@
-"""Why a group does not move: what it committed is compared with its topics, twice."""
+"""Rules about consumer groups: committed offsets are compared with the logs' ends, twice."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,8 @@ READ_COMMITTED = 1
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """Where a group is in one partition, at two moments."""
+    """A group's committed offset in one partition and the log end offset, at two times; `stable` is the last stable
+    offset."""
 
     partition: TopicPartition
     position_before: int
@@ -43,12 +44,12 @@ class GroupEvidence:
     coordinator: int
     positions: list[GroupPosition] = field(default_factory=list)
     unread: list[TopicPartition] = field(default_factory=list)
-    """Assigned, but nothing was committed yet."""
+    """Assigned partitions without a committed offset."""
 
 
 def observe_group(admin: Admin, name: str, watch_s: float) -> GroupEvidence:
-    """The group, its positions and the ends of its partitions, `watch_s` seconds apart."""
-    describe_group(admin, name)  # a group that does not exist is refused before anything is watched
+    """The group, with its positions and the ends of its partitions at two times, `watch_s` seconds apart."""
+    describe_group(admin, name)  # raises before the wait if the group does not exist
     _, broker = coordinator_of(admin, name)
     before, ends_before = _positions(admin, name)
     time.sleep(watch_s)
@@ -87,19 +88,19 @@ def group_findings(evidence: Evidence, group: GroupEvidence, tidelog: CommandLin
     about = f"group {name}"
     lag = sum(position.lag for position in group.positions)
     if group.state.state == "Empty":
-        says = f"No member runs; {lag} records wait for it." if lag else "No member runs; it has read everything."
+        says = f"It has no members; {lag} records are waiting." if lag else "It has no members; it has read everything."
         helps = [f"Start a consumer with group.id={name}."]
         yield Finding("warning" if lag else "note", "group.empty", about, says, [], helps)
     elif group.state.state in ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"):
-        says = f"It is rebalancing ({group.state.state}), and reads nothing meanwhile."
+        says = f"It is rebalancing ({group.state.state}) and does not read."
         because = [f"Member {each.client_id} on {each.host}." for each in group.state.members]
-        helps = ["A member that is busy for long joins late: shorten its work between polls or max.poll.records."]
+        helps = ["A busy member delays the rebalance: reduce its work between polls, or max.poll.records."]
         yield Finding("warning", "group.rebalancing", about, says, because, helps)
     for position in group.positions:
         yield from _position_findings(evidence, group, position, about, tidelog)
     for partition in group.unread:
-        says = f"It has committed nothing in {partition} yet."
-        yield Finding("note", "group.no-position", about, says, [], ["It starts where auto.offset.reset says."])
+        says = f"It has no committed offset in {partition}."
+        yield Finding("note", "group.no-position", about, says, [], ["It starts according to auto.offset.reset."])
 
 
 def _position_findings(
@@ -108,39 +109,39 @@ def _position_findings(
     at = f"{position.partition} at offset {position.position}"
     known = evidence.partitions.get(position.partition)
     if position.position < position.start or position.position > position.end:
-        says = f"Its position in {at} is outside the log, which has {position.start} to {position.end}."
+        says = f"Its position, {at}, is out of range; the log has {position.start} to {position.end}."
         helps = [
-            "With auto.offset.reset=none its consumer stops there. Set the position: "
+            "With auto.offset.reset=none its consumer fails. Reset the offset: "
             + tidelog(
                 f"groups --group {group.state.name} --topic {position.partition.topic} "
                 "--reset-offsets --to-earliest --execute"
             )
         ]
-        yield Finding(
-            "error", "group.out-of-range", about, says, ["Retention or a truncation took records away."], helps
-        )
+        yield Finding("error", "group.out-of-range", about, says, ["Retention or truncation removed records."], helps)
     elif position.is_stuck and known is not None and known.leader == NO_LEADER:
         says = f"It cannot read {at}: the partition has no leader."
         helps = [f"See tidelog explain partition {position.partition}."]
         yield Finding("error", "group.offline", about, says, [], helps)
     elif position.is_stuck and position.position >= position.stable:
-        says = f"It stands in {at}, where an open transaction begins; {position.lag} records wait."
+        says = f"It is stuck in {at}, where an open transaction begins; {position.lag} records are waiting."
         helps = [f"See tidelog explain partition {position.partition}."]
-        yield Finding("warning", "group.open-transaction", about, says, ["It reads committed records only."], helps)
+        yield Finding(
+            "warning", "group.open-transaction", about, says, ["It is blocked if it reads with read_committed."], helps
+        )
     elif position.is_stuck and position.member is not None:
         member = position.member
-        says = f"It stands in {at}; {position.lag} records wait."
-        because = [f"Member {member.client_id} on {member.host} has the partition and commits nothing."]
-        helps = ["Look at that consumer: it is busy with one batch, does not commit, or polls no more."]
+        says = f"It is stuck in {at}; {position.lag} records are waiting."
+        because = [f"Member {member.client_id} on {member.host} has the partition but does not commit."]
+        helps = ["Check that consumer: it is busy with one batch, does not commit, or has stopped polling."]
         yield Finding("warning", "group.stands", about, says, because, helps)
     elif position.is_stuck and group.state.members:
-        says = f"Nobody reads {at}; {position.lag} records wait."
-        because = ["No member has the partition: none is subscribed to its topic, or the assignment waits."]
+        says = f"No member reads {at}; {position.lag} records are waiting."
+        because = ["The partition is not assigned: no member subscribes to its topic, or the assignment is pending."]
         yield Finding("warning", "group.unassigned", about, says, because, ["Subscribe a member to the topic."])
     elif (
         position.lag > 0
         and group.state.members
         and position.end - position.end_before > position.position - position.position_before
     ):
-        says = f"It falls behind in {at}: {position.lag} records wait, and more come than it reads."
-        yield Finding("warning", "group.falls-behind", about, says, [], ["Add members, up to one for each partition."])
+        says = f"It is falling behind in {at}: {position.lag} records are waiting, and their number grows."
+        yield Finding("warning", "group.falls-behind", about, says, [], ["Add members, up to one per partition."])

@@ -1,4 +1,4 @@
-"""Why a partition is not as it should be: rules over what the brokers report. Each rule is about one state."""
+"""Rules about partitions. Each rule detects one problem."""
 
 from collections.abc import Iterator
 
@@ -20,17 +20,20 @@ def offline(evidence: Evidence, partition: PartitionEvidence, tidelog: CommandLi
     topic, index = partition.name
     silent = [replica for replica in partition.isr if not evidence.is_alive(replica)]
     last = broker_list(partition.isr)
-    because = [f"Its last in-sync replicas were on {last}; only they are sure to have every acknowledged record."]
+    because = [f"Its last in-sync replicas were on {last}; only they are guaranteed to have every acknowledged record."]
     because += [_why_out_of_sync(evidence, partition, replica) for replica in partition.isr]
     others = [replica for replica in partition.replicas if replica not in partition.isr and evidence.is_alive(replica)]
-    helps = [
-        f"Start {broker_list(silent)}." if silent else "Replace the log folder that failed, and restart its broker."
-    ]
+    helps = [f"Start {broker_list(silent)}." if silent else "Replace the failed log directory, and restart its broker."]
     if others:
         unclean = tidelog(f"leader-election --election-type unclean --topic {topic} --partition {index}")
-        helps.append(f"If they are lost for good, let {broker_list(others)} lead and lose what it lacks: {unclean}")
+        helps.append(f"If they are lost, elect {broker_list(others)} instead, which loses missing records: {unclean}")
     yield Finding(
-        "error", "partition.offline", _about(partition), "It has no leader: no reads, no writes.", because, helps
+        "error",
+        "partition.offline",
+        _about(partition),
+        "It has no leader: it cannot be read or written.",
+        because,
+        helps,
     )
 
 
@@ -38,18 +41,18 @@ def under_min_isr(evidence: Evidence, partition: PartitionEvidence, tidelog: Com
     if partition.leader == NO_LEADER or len(partition.isr) >= partition.min_insync:
         return
     count, all_replicas, needed = len(partition.isr), len(partition.replicas), partition.min_insync
-    because = [f"In sync are {count} of {all_replicas} replicas, min.insync.replicas asks for {needed}."]
+    because = [f"{count} of {all_replicas} replicas are in sync, but min.insync.replicas is {needed}."]
     helps = []
     if len(partition.replicas) < partition.min_insync:
-        helps.append("Give it more replicas by tidelog reassign-partitions.")
+        helps.append("Add replicas with tidelog reassign-partitions.")
     because += [_why_out_of_sync(evidence, partition, replica) for replica in partition.out_of_sync]
     helps += [help_ for replica in partition.out_of_sync if (help_ := _remedy(evidence, partition, replica))]
     lower = tidelog(
         f"configs --alter --entity-type topics --entity-name {partition.name.topic} "
         f"--add-config min.insync.replicas={max(1, len(partition.isr))}"
     )
-    helps.append(f"To write with fewer copies meanwhile: {lower}")
-    says = "Writes with acks=all are refused with NOT_ENOUGH_REPLICAS."
+    helps.append(f"To allow writes with fewer replicas for now: {lower}")
+    says = "Writes with acks=all fail with NOT_ENOUGH_REPLICAS."
     yield Finding("error", "partition.too-few-in-sync", _about(partition), says, because, _without_duplicates(helps))
 
 
@@ -57,7 +60,7 @@ def under_replicated(evidence: Evidence, partition: PartitionEvidence, _tidelog:
     adding = evidence.moves[partition.name].adding if partition.name in evidence.moves else ()
     out_of_sync = [replica for replica in partition.out_of_sync if replica not in adding]
     if not out_of_sync or partition.leader == NO_LEADER or len(partition.isr) < partition.min_insync:
-        return  # the other two rules say it with what follows from it
+        return  # `offline` and `under_min_isr` report it with its consequences
     says = f"It is under-replicated: {broker_list(out_of_sync)} of {broker_list(partition.replicas)} is not in sync."
     if len(out_of_sync) > 1:
         says = says.replace(" is not in sync", " are not in sync")
@@ -85,11 +88,11 @@ def not_led_by_preferred(evidence: Evidence, partition: PartitionEvidence, tidel
     if partition.leader in (NO_LEADER, home):
         return
     topic, index = partition.name
-    says = f"Broker {partition.leader} leads it, its preferred leader is broker {home}."
+    says = f"Its leader is broker {partition.leader}, its preferred leader is broker {home}."
     if home in partition.isr and evidence.is_alive(home):
-        because = [f"Broker {home} is alive and in sync; nobody has elected it since it came back."]
+        because = [f"Broker {home} is alive and in sync, but has not been elected since it returned."]
         elect = tidelog(f"leader-election --election-type preferred --topic {topic} --partition {index}")
-        helps = [f"Give it back: {elect}"]
+        helps = [f"Elect it: {elect}"]
     else:
         because = [_why_out_of_sync(evidence, partition, home)]
         helps = [help_ for help_ in [_remedy(evidence, partition, home)] if help_]
@@ -106,7 +109,7 @@ def uncleanable(evidence: Evidence, partition: PartitionEvidence, _tidelog: Comm
     sound = [broker for broker in partition.isr if broker not in reasons]
     for broker, reason in reasons.items():
         says = f"Broker {broker} does not compact it."
-        helps = ["Mend what the reason names; the broker tries again by itself each minute."]
+        helps = ["Fix the cause; the broker retries every minute."]
         if sound:
             source = broker_list(sound)
             copy = f"stop broker {broker}, delete its folder {partition.name}, start it: it copies from {source}"
@@ -119,19 +122,19 @@ def open_transactions(_evidence: Evidence, partition: PartitionEvidence, tidelog
         knows = "" if each.transactional_id is not None else ", and no coordinator knows of it"
         because = [
             f"Producer {each.producer.producer_id} began it at offset {each.producer.current_txn_start_offset}{knows}.",
-            f"Its last record came {duration(each.age_ms)} ago.",
+            f"Its last record was written {duration(each.age_ms)} ago.",
         ]
         if each.hangs():
-            says = "A hanging transaction holds back readers of committed records."
+            says = "A hanging transaction blocks read_committed consumers."
             helps = [_abort(partition, each, tidelog)]
             yield Finding("error", "partition.hanging-transaction", _about(partition), says, because, helps)
         elif each.transactional_id is not None:
-            says = f"The transaction of {each.transactional_id} holds back readers of committed records."
-            helps = ["Its producer ends it, or its coordinator does after transaction.timeout.ms."]
+            says = f"The transaction of {each.transactional_id} blocks read_committed consumers."
+            helps = ["Wait until its producer ends it, or its coordinator does after transaction.timeout.ms."]
             yield Finding("warning", "partition.long-transaction", _about(partition), says, because, helps)
         else:
-            says = "A transaction that may hang holds back readers of committed records."
-            helps = [f"If nobody ends it, it counts as hanging {HANGING_AFTER_MINUTES} min after its last record."]
+            says = "A transaction that may be hanging blocks read_committed consumers."
+            helps = [f"If it is not ended, it counts as hanging {HANGING_AFTER_MINUTES} min after its last record."]
             yield Finding("warning", "partition.long-transaction", _about(partition), says, because, helps)
 
 
@@ -163,14 +166,14 @@ def _why_out_of_sync(evidence: Evidence, partition: PartitionEvidence, replica: 
         return f"Broker {replica} is down.{since}"
     failed = [folder for folder in evidence.brokers[replica].folders if folder.trouble]
     if failed and replica not in partition.sizes:
-        return f"Broker {replica} lost the log folder {failed[0].path} ({failed[0].trouble}).{since}"
+        return f"Broker {replica} lost the log directory {failed[0].path} ({failed[0].trouble}).{since}"
     return _how_far_behind(evidence, partition, replica) + since
 
 
 def _how_far_behind(evidence: Evidence, partition: PartitionEvidence, replica: int) -> str:
     behind = evidence.follower_facts(partition, replica)
     if behind and behind["log_end_offset"] < 0:
-        return f"Broker {replica} has not fetched it since broker {partition.leader} leads."
+        return f"Broker {replica} has not fetched it since broker {partition.leader} became leader."
     records = f"{max(0, behind['end'] - behind['log_end_offset'])} records" if behind else ""
     left = partition.sizes.get(partition.leader, 0) - partition.sizes.get(replica, 0)
     parts = [part for part in (records, size(left) if left > 0 else "") if part]
@@ -180,7 +183,7 @@ def _how_far_behind(evidence: Evidence, partition: PartitionEvidence, replica: i
         return f"{far}."
     if catching <= 0:
         return f"{far} and does not catch up ({size(partition.rates.get(replica, 0))}/s)."
-    return f"{far} and catches up by {size(catching)}/s, for another {duration(1000 * left / catching)}."
+    return f"{far}, catching up at {size(catching)}/s, in sync in {duration(1000 * left / catching)}."
 
 
 def _remedy(evidence: Evidence, partition: PartitionEvidence, replica: int) -> str:

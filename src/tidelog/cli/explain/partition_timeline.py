@@ -1,4 +1,4 @@
-"""`tidelog explain timeline T-0`: what happened to a partition, in order, as each broker remembers it."""
+"""`tidelog explain timeline T-0`: the events of a partition from all brokers, in order of time."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ Fields = Mapping[str, Any]
 
 SENTENCES: dict[str, Callable[[Fields], str]] = {
     "controller.elected": lambda f: f"becomes controller, epoch {f['epoch']}",
-    "controller.resigned": lambda f: f"is controller no more: {f['why']}",
+    "controller.resigned": lambda f: f"is no longer controller: {f['why']}",
     "broker.registered": lambda f: f"broker {f['broker']} is registered, broker epoch {f['epoch']}",
     "broker.gone": lambda f: f"broker {f['broker']} is gone",
     "broker.leaving": lambda f: f"broker {f['broker']} is leaving",
@@ -25,24 +25,26 @@ SENTENCES: dict[str, Callable[[Fields], str]] = {
         f"broker {f['leader']} is elected uncleanly: none of the ISR {_isr(f['previous_isr'])} is alive"
     ),
     "isr.change": lambda f: f"ISR {_isr(f['previous_isr'])} becomes {_isr(f['isr'])}: {f['why']}",
-    "isr.shrink": lambda f: f"its ISR is now {_isr(f['isr'])}, a member fell behind",
-    "isr.expand": lambda f: f"its ISR is now {_isr(f['isr'])}, a replica caught up",
+    "isr.shrink": lambda f: f"its ISR is now {_isr(f['isr'])}: a follower fell behind",
+    "isr.expand": lambda f: f"its ISR is now {_isr(f['isr'])}: a replica caught up",
     "partition.leader": lambda f: f"leads in epoch {f['epoch']}, {_offsets(f)}",
     "partition.follower": lambda f: f"follows {_leader(f['leader'])} in epoch {f['epoch']}, {_offsets(f)}",
-    "log.truncate": lambda f: f"cuts its log from {f['before']} to {f['offset']}",
+    "log.truncate": lambda f: f"truncates its log from {f['before']} to {f['offset']}",
     "log.corrupt": lambda f: f"its log is corrupt: {f['reason']}",
     "log.uncleanable": lambda f: f"cannot compact its log: {f['reason']}",
-    "folder.failed": lambda f: f"its log folder {f['folder']} is offline: {f['reason']}",
+    "folder.failed": lambda f: f"its log directory {f['folder']} is offline: {f['reason']}",
     "replica.deleted": lambda _: "deletes its replica",
     "topic.deleting": lambda f: f"topic {f['topic']} is marked for deletion",
     "topic.deleted": lambda f: f"topic {f['topic']} is gone",
 }
-"""Events that describe a partition's fate. Others stand as they are where they are about the partition."""
+"""Events with a sentence. Other events about the partition are printed with their fields."""
 
 
 def partition_events(admin: Admin, partition: str) -> tuple[list[BrokerEvent], dict[int, int]]:
-    """The events about a partition, by time, and how many older ones each broker has dropped. No event where none is
-    about it in particular."""
+    """The events about a partition by time, and how many older events each broker has dropped.
+
+    The list is empty if no event is about this partition itself.
+    """
     found: list[BrokerEvent] = []
     dropped: dict[int, int] = {}
     for broker in sorted(each.node_id for each in metadata(admin).brokers):

@@ -1,4 +1,7 @@
-"""`--reset-offsets`: a plan of new offsets, printed, exported or carried out."""
+"""`tidelog groups --reset-offsets`, `--delete` and `--delete-offsets`.
+
+A reset makes a plan of new offsets, which is printed, exported as CSV, or committed.
+"""
 
 import csv
 import io
@@ -34,7 +37,7 @@ COLUMNS = (
     Column("PARTITION", 10),
     Column("NEW-OFFSET", 0),
 )
-DRY_RUN_WARNING = "WARN: Nothing was changed, since --execute is not given; --dry-run says that this is meant."
+DRY_RUN_WARNING = "WARN: No offsets were changed. Use --execute to commit them, or --dry-run to hide this warning."
 
 Offsets = dict[TopicPartition, int]
 
@@ -57,7 +60,7 @@ def reset_offsets(admin: Admin, given: Mapping[str, Any]) -> None:
 
 
 def _check_inactive(admin: Admin, name: str) -> None:
-    """A group that does not exist may be reset: committing makes it."""
+    """Raise CommandFailed if the group has members. A group that does not exist may be reset: the commit creates it."""
     try:
         group = describe_group(admin, name)
     except CommandFailed:
@@ -77,7 +80,7 @@ def _plans(admin: Admin, names: Iterable[str], given: Mapping[str, Any]) -> dict
 
 
 def plan_for(admin: Admin, name: str, partitions: list[TopicPartition], given: Mapping[str, Any]) -> Offsets:
-    """The new offset of each partition, by the one scenario that is given."""
+    """The new offset of each partition, by the one scenario on the command line."""
     if given["to_earliest"] or given["to_latest"]:
         return _offsets_at(admin, partitions, EARLIEST if given["to_earliest"] else LATEST)
     if given["to_offset"] is not None:
@@ -97,7 +100,7 @@ def plan_for(admin: Admin, name: str, partitions: list[TopicPartition], given: M
 
 
 def _offsets_at(admin: Admin, partitions: Iterable[TopicPartition], timestamp: int) -> Offsets:
-    """The offset of each at the timestamp; CommandFailed where a partition does not topic_result."""
+    """The offset of each partition at the timestamp; CommandFailed if a partition returns an error."""
     found = list_offsets(admin, dict.fromkeys(partitions, timestamp))
     for partition, listed in found.items():
         if listed.error:
@@ -106,30 +109,30 @@ def _offsets_at(admin: Admin, partitions: Iterable[TopicPartition], timestamp: i
 
 
 def _offsets_for_time(admin: Admin, partitions: Iterable[TopicPartition], moment: int) -> Offsets:
-    """By timestamp; the end of a partition that has no record as late as that."""
+    """Offsets by timestamp; the log end offset for a partition whose records are all older."""
     found = _offsets_at(admin, partitions, moment)
     late = [partition for partition, offset in found.items() if offset < 0]
     for topic, partition in late:
         click.echo(
-            f"Warn: Partition {partition} of topic {topic} has no record at or after the moment: its end is taken.",
+            f"Warn: Partition {partition} of topic {topic} has no record at or after this time; using its end offset.",
             err=True,
         )
     return {**found, **_offsets_at(admin, late, LATEST)}
 
 
 def _clamped(admin: Admin, requested: Offsets) -> Offsets:
-    """The wishes, moved to the first or last offset where they lie outside."""
+    """The requested offsets, limited to the log start and end offsets."""
     first, last = _offsets_at(admin, requested, EARLIEST), _offsets_at(admin, requested, LATEST)
     found = {}
     for partition, offset in requested.items():
         found[partition] = min(max(offset, first[partition]), last[partition])
         if found[partition] != offset:
-            click.echo(f"WARN: New offset {offset} of {partition} is outside: {found[partition]} is taken.", err=True)
+            click.echo(f"WARN: New offset {offset} of {partition} is out of range; using {found[partition]}.", err=True)
     return found
 
 
 def commit_offsets(admin: Admin, name: str, plan: Offsets) -> None:
-    """Commit the plan as somebody outside of the group; CommandFailed at the first partition that fails."""
+    """Commit the plan without being a member; CommandFailed at the first partition that fails."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in plan.items():
         entry = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
@@ -145,7 +148,7 @@ def commit_offsets(admin: Admin, name: str, plan: Offsets) -> None:
 
 
 def plans_as_csv(plans: Mapping[str, Offsets]) -> str:
-    """CSV: topic,partition,offset, with the group in front where there are several."""
+    """CSV lines topic,partition,offset, preceded by the group if there is more than one."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for name, plan in plans.items():
@@ -155,7 +158,7 @@ def plans_as_csv(plans: Mapping[str, Offsets]) -> str:
 
 
 def parse_plans(text: str, names: list[str]) -> dict[str, Offsets]:
-    """The inverse of `plans_as_csv`; CommandFailed at a line that is neither form."""
+    """The inverse of `plans_as_csv`; CommandFailed if a line has neither form."""
     plans: dict[str, Offsets] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
         if not row:
@@ -166,7 +169,7 @@ def parse_plans(text: str, names: list[str]) -> dict[str, Offsets]:
             plans.setdefault(group, {})[TopicPartition(topic, int(partition))] = int(offset)
         except ValueError:
             raise CommandFailed(
-                f"--from-file: line {number} is not [group,]topic,partition,offset: {','.join(row)!r}."
+                f"--from-file: line {number} is not valid: {','.join(row)!r}; expected [group,]topic,partition,offset."
             ) from None
     return plans
 
@@ -221,7 +224,8 @@ def _status(code: int) -> str:
 def _partitions_to_delete(
     admin: Admin, named: list[tuple[str, list[int] | None]]
 ) -> tuple[dict[str, list[int]], dict[str, str]]:
-    """The partitions of each topic, and why a topic that is named as a whole has none."""
+    """The partitions to delete by topic, and the error of each topic that was named without partitions and is
+    unknown."""
     wanted = {topic: numbers for topic, numbers in named if numbers is not None}
     whole = [topic for topic, numbers in named if numbers is None]
     missing = {}
@@ -234,7 +238,7 @@ def _partitions_to_delete(
 
 
 def partitions_in_scope(admin: Admin, group: str, given: Mapping[str, Any]) -> list[TopicPartition]:
-    """Sorted; CommandFailed where a topic does not exist."""
+    """The partitions that --topic and --all-topics select, sorted; CommandFailed if a topic does not exist."""
     if given["all_topics"]:
         return sorted(committed_offsets(admin, group))
     named = [parse_topic_partitions(text) for text in given["topic"]]
@@ -248,11 +252,11 @@ def partitions_in_scope(admin: Admin, group: str, given: Mapping[str, Any]) -> l
 
 
 def parse_topic_partitions(text: str) -> tuple[str, list[int] | None]:
-    """`topic:0,1` as the topic and its partitions, None for all of them."""
+    """`topic:0,1` as the topic and its partitions; None means all partitions."""
     topic, colon, numbers = text.partition(":")
     if not colon:
         return topic, None
     try:
         return topic, [int(number) for number in numbers.split(",")]
     except ValueError:
-        raise usage_error(f"--topic must be TOPIC or TOPIC:0,1,2, not {text!r}.") from None
+        raise usage_error(f"--topic: {text!r} is not valid; expected TOPIC or TOPIC:0,1,2.") from None

@@ -1,4 +1,4 @@
-"""`--describe`: offsets and lag, members, or state, in kafka-consumer-groups' columns."""
+"""`tidelog groups --list` and `--describe`, with kafka-consumer-groups' columns."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -31,7 +31,7 @@ TYPES = {"classic": "Classic", "consumer": "Consumer"}
 
 
 def describe(admin: Admin, given: Mapping[str, Any]) -> None:
-    """Print the chosen view of each group; the state of one that has no members, or moves, is said on stderr."""
+    """Print offsets, members or state of each group; a group that is empty or rebalancing is reported on stderr."""
     names = [group.group_id for group in all_groups(admin)] if given["all_groups"] else given["group"]
     view = print_members if given["members"] else print_state if given["state"] is not None else print_offsets
     for name in names:
@@ -169,11 +169,11 @@ def _row(group: Any, heads: list[str]) -> list[str]:
 
 
 def _filter_values(text: str | None, known: Mapping[str, str], what: str) -> list[str] | None:
-    """Kafka's spelling of the given values; [] where all are meant, None where the option is not given."""
+    """The values of a filter in Kafka's spelling; [] selects all, None if the option is not given."""
     if text is None:
         return None
     values = [value.strip() for value in text.split(",") if value.strip()]
     for value in values:
         if value.lower() not in known:
-            raise usage_error(f"--{what} must be of {', '.join(known.values())}, not {value!r}.")
+            raise usage_error(f"--{what}: {value!r} is not valid; expected one of {', '.join(known.values())}.")
     return [known[value.lower()] for value in values]

@@ -1,4 +1,4 @@
-"""What a coordinator tells of a group, classic or KIP-848, in one shape."""
+"""Groups as their coordinators describe them: classic and KIP-848 groups in one form; and their offsets."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +21,9 @@ from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, Offset
 
 CLASSIC_MEMBER = 0
 NEWEST_VERSION_BY_NAME = 9
-"""The newest version of OffsetFetch and OffsetCommit that names topics; later ones need their ids."""
+"""The newest version of OffsetFetch and OffsetCommit with topic names; later versions have topic IDs."""
 PLAIN_PROTOCOLS = ("", "consumer")
-"""Protocol types of consumer groups; Connect's and others' groups are not listed."""
+"""Protocol types of consumer groups; groups of Connect and others are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class GroupMember:
     target: Sequence[TopicPartition] | None = None
     epoch: int | None = None
     uses_classic_protocol: bool = False
-    """Whether it is a member of the classic protocol in a group of the consumer protocol."""
+    """A member that uses the classic protocol in a group of the consumer protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class CommittedOffset(NamedTuple):
 
 
 def describe_group(admin: Admin, name: str) -> GroupState:
-    """The group; CommandFailed where it does not exist or its coordinator fails."""
+    """The group; CommandFailed if it does not exist or its coordinator returns an error."""
     found = admin.ask(DescribeGroupsRequest(groups=[name]), Coordinator(name)).groups[0]
     missing = found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (not found.error_code and found.group_state == "Dead")
     if missing:
@@ -79,7 +79,7 @@ def describe_group(admin: Admin, name: str) -> GroupState:
 
 
 def _assigned(member: Any) -> list[TopicPartition]:
-    """What the leader of a classic group assigned; nothing where it is no consumer's assignment."""
+    """The assignment of a classic member; empty if it is not a consumer assignment."""
     content = bytes(member.member_assignment)
     if len(content) < 2:
         return []
@@ -93,7 +93,7 @@ def _assigned(member: Any) -> list[TopicPartition]:
 
 
 def _describe_consumer_group(admin: Admin, name: str) -> GroupState | None:
-    """The group as one of KIP-848, or None where it is not one."""
+    """The group, if it is one of KIP-848; else None."""
     try:
         found = admin.ask(ConsumerGroupDescribeRequest(group_ids=[name]), Coordinator(name)).groups[0]
     except ApiError as error:
@@ -129,7 +129,7 @@ def _partitions_in(assignment: Any) -> list[TopicPartition]:
 
 
 def committed_offsets(admin: Admin, name: str) -> dict[TopicPartition, CommittedOffset]:
-    """What the group has committed, of all partitions."""
+    """The committed offsets of the group, for all partitions that have one."""
     group = OffsetFetchRequestGroup(group_id=name, topics=None)
     request = OffsetFetchRequest(group_id=name, topics=None, groups=[group], require_stable=True)
     response = admin.ask(request, Coordinator(name), newest=NEWEST_VERSION_BY_NAME)
@@ -156,7 +156,7 @@ def coordinator_of(admin: Admin, name: str) -> tuple[str, int]:
 
 
 def compact_assignment(partitions: Iterable[TopicPartition]) -> str:
-    """`a:0,1;b:2` of an assignment."""
+    """An assignment as `a:0,1;b:2`."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
@@ -164,7 +164,7 @@ def compact_assignment(partitions: Iterable[TopicPartition]) -> str:
 
 
 def all_groups(admin: Admin, states: list[str] | None = None, types: list[str] | None = None) -> list[Any]:
-    """ListedGroup of every consumer group, sorted by name, asked of each broker."""
+    """ListedGroup of every consumer group on every broker, sorted by name."""
     request = ListGroupsRequest(states_filter=states or [], types_filter=types or [])
     found = {}
     for broker in metadata(admin, []).brokers:

@@ -1,4 +1,4 @@
-"""The flags of kafka-consumer-groups, and which of them go together."""
+"""The flags of `tidelog groups`, which are those of kafka-consumer-groups, and which of them go together."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -50,7 +50,7 @@ _DURATION = re.compile(
 
 
 class DateTime(ParamType):
-    """`YYYY-MM-DDThh:mm:ss.sss`, with or without an offset from UTC (without: UTC), in milliseconds since 1970."""
+    """`YYYY-MM-DDThh:mm:ss.sss`, optionally with an offset from UTC, converted to milliseconds since 1970."""
 
     name = "datetime"
 
@@ -59,17 +59,17 @@ class DateTime(ParamType):
             return value
         match = _DATE_TIME.fullmatch(str(value))
         if match is None:
-            self.fail(f"{value!r} is not YYYY-MM-DDThh:mm:ss.sss.", param, ctx)
+            self.fail(f"{value!r} is not a valid time; expected YYYY-MM-DDThh:mm:ss.sss.", param, ctx)
         try:
             moment = datetime.fromisoformat(str(value))
         except ValueError as error:
-            self.fail(f"{value!r} is no moment: {error}.", param, ctx)
+            self.fail(f"{value!r} is not a valid time: {error}.", param, ctx)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 class Duration(ParamType):
-    """`PnDTnHnMnS`, in milliseconds."""
+    """`PnDTnHnMnS`, converted to milliseconds."""
 
     name = "duration"
 
@@ -80,44 +80,48 @@ class Duration(ParamType):
         parts = {} if match is None else {name: text for name, text in match.groupdict().items() if text}
         minus = parts.pop("minus", None)
         if not parts:
-            self.fail(f"{value!r} is not a duration as PnDTnHnMnS.", param, ctx)
+            self.fail(f"{value!r} is not a valid duration; expected PnDTnHnMnS.", param, ctx)
         duration = timedelta(**{name: float(text) for name, text in parts.items()}) // timedelta(milliseconds=1)
         return -duration if minus else duration
 
 
 @click.command()
 @cluster_options
-@flag("list", "List the groups.")
-@flag("describe", "Show a group: its offsets and lag, its members, or its state.")
-@flag("delete", "Delete groups without members.")
-@flag("reset-offsets", "Move the committed offsets of a group without members.")
+@flag("list", "List groups.")
+@flag("describe", "Show offsets and lag, members, or the state of groups.")
+@flag("delete", "Delete groups that have no members.")
+@flag("reset-offsets", "Change the committed offsets of groups that have no members.")
 @flag("delete-offsets", "Delete committed offsets of a group.")
-@click.option("--group", multiple=True, help="The group; may be given several times.")
-@flag("all-groups", "All groups.")
-@flag("offsets", "With --describe: offsets and lag (the default).")
-@flag("members", "With --describe: the members.")
+@click.option("--group", multiple=True, help="Group; repeatable.")
+@flag("all-groups", "Select all groups.")
+@flag("offsets", "With --describe: show offsets and lag (the default).")
+@flag("members", "With --describe: show members.")
 @click.option(
     "--state",
     is_flag=False,
     flag_value="",
-    help="With --describe: the state; with --list: state, or only these states.",
+    help="With --describe: show the state. With --list: show states, or filter by them.",
 )
-@click.option("--type", "type", is_flag=False, flag_value="", help="With --list: the type, or only these types.")
-@flag("verbose", "With --describe: more columns.")
-@click.option("--topic", multiple=True, help="A topic, or TOPIC:0,1,2 for some partitions; may be given several times.")
-@flag("all-topics", "All topics that the group has committed offsets of.")
-@click.option("--to-offset", type=int, help="To this offset, or the nearest that exists.")
-@click.option("--shift-by", type=int, help="By so many records, back where negative.")
-@click.option("--to-datetime", type=DateTime(), help="To the first record at or after YYYY-MM-DDThh:mm:ss.sss.")
-@click.option("--by-duration", type=Duration(), help="To the first record of the time before now, as PnDTnHnMnS.")
-@flag("to-earliest", "To the first offset.")
-@flag("to-latest", "To the end.")
-@flag("to-current", "To the committed offset, or the end where there is none.")
-@click.option("--from-file", type=click.Path(exists=True, dir_okay=False), help="To the offsets of a CSV file.")
-@flag("dry-run", "Only show what would be done (the default).")
-@flag("execute", "Do it.")
-@flag("export", "Print the plan as CSV for --from-file.")
-@click.option("--timeout", type=click.IntRange(1), default=TIMEOUT_MS, show_default=True, help="Milliseconds to wait.")
+@click.option("--type", "type", is_flag=False, flag_value="", help="With --list: show types, or filter by them.")
+@flag("verbose", "With --describe: show more columns.")
+@click.option("--topic", multiple=True, help="Topic, or TOPIC:0,1,2 for some partitions; repeatable.")
+@flag("all-topics", "Select all topics with committed offsets of the group.")
+@click.option("--to-offset", type=int, help="Reset to this offset, or to the nearest one in the log.")
+@click.option("--shift-by", type=int, help="Number of records to move by; negative moves back.")
+@click.option(
+    "--to-datetime", type=DateTime(), help="Reset to the first record at or after YYYY-MM-DDThh:mm:ss.sss (UTC)."
+)
+@click.option("--by-duration", type=Duration(), help="Reset to the first record of the last PnDTnHnMnS.")
+@flag("to-earliest", "Reset to the log start offset.")
+@flag("to-latest", "Reset to the log end offset.")
+@flag("to-current", "Reset to the committed offset, or the end if there is none.")
+@click.option("--from-file", type=click.Path(exists=True, dir_okay=False), help="Reset to the offsets of a CSV file.")
+@flag("dry-run", "Show the new offsets without committing them (the default).")
+@flag("execute", "Commit the new offsets.")
+@flag("export", "Print the new offsets as CSV for --from-file.")
+@click.option(
+    "--timeout", type=click.IntRange(1), default=TIMEOUT_MS, show_default=True, help="Timeout in milliseconds."
+)
 def groups(**given: Any) -> None:
     """List, describe, reset and delete consumer groups, with the flags of kafka-consumer-groups."""
     action = the_action(given, ACTIONS)
@@ -138,7 +142,7 @@ def groups(**given: Any) -> None:
 
 
 def _check(given: dict[str, Any], action: str) -> None:
-    """The rules of each action that `ACTIONS_OF_OPTION` cannot say."""
+    """Check the rules that `ACTIONS_OF_OPTION` cannot express."""
     at_most_one(given, ("group", "all-groups"))
     if action in ("describe", "delete", "reset-offsets") and not given["all_groups"]:
         check_required(given, action, ("group",))
@@ -157,7 +161,7 @@ def _check_reset(given: dict[str, Any]) -> None:
     scenario = at_most_one(given, SCENARIOS)
     if scenario is None:
         listed = ", ".join(f"--{each}" for each in SCENARIOS)
-        raise usage_error(f"--reset-offsets needs one of {listed}.")
+        raise usage_error(f"--reset-offsets requires one of {listed}.")
     scope = at_most_one(given, ("all-topics", "topic"))
     if scope is None and not is_given(given["from_file"]):
-        raise usage_error("--reset-offsets needs --topic or --all-topics.")
+        raise usage_error("--reset-offsets requires --topic or --all-topics.")

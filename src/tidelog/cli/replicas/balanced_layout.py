@@ -1,9 +1,9 @@
-"""Where replicas should stand so that brokers hold as many, as much, and lead as often as each other. Pure.
+"""Computes a layout in which brokers have equal numbers of replicas, bytes and leaders. Pure.
 
-Three passes, each of which keeps what the ones before reached: replicas leave the fullest broker for the emptiest until
-their counts differ by one at most; pairs of them change places while that evens bytes out; and the order of replicas
-changes until leaderships are even. No partition comes to have two replicas in one rack while another rack has none of
-it, unless it has so already; what does not have to move stays.
+Three passes, each of which preserves the result of the ones before: replicas move from the fullest broker to the
+emptiest until counts differ by at most one; pairs of replicas are exchanged while that evens out bytes; the order of
+replicas changes until leaders are even. A partition never spans fewer racks than before, and a replica that does not
+have to move stays.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,16 +12,16 @@ from typing import NamedTuple
 from tidelog.model import TopicPartition
 
 BYTES_TOLERANCE = 0.05
-"""Brokers whose bytes differ by less than this part of the mean are even enough."""
+"""The difference in bytes between brokers that counts as balanced, as a fraction of the mean."""
 MAX_CANDIDATES = 40
-"""Partitions of each of two brokers that are looked at for an exchange."""
+"""How many partitions of each of two brokers are considered for an exchange."""
 MAX_ROUNDS = 100_000
 
 Layout = dict[TopicPartition, list[int]]
 
 
 class BrokerLoad(NamedTuple):
-    """What a broker has."""
+    """The load of one broker."""
 
     replicas: int
     leaders: int
@@ -45,7 +45,7 @@ def even_layout(
     sizes: Mapping[TopicPartition, int],
     racks: Mapping[int, str | None],
 ) -> Layout:
-    """The layout to move to, of the brokers in `racks` only."""
+    """The balanced layout, on the brokers in `racks` only."""
     plan = _Balancer(current, sizes, racks)
     plan.even_counts()
     plan.even_bytes()
@@ -54,7 +54,8 @@ def even_layout(
 
 
 class _Balancer:
-    """`replicas_on`: the partitions of each broker, all brokers that may have any."""
+    """A layout being balanced. `replicas_on` has the partitions of each broker, also of brokers that must be
+    emptied."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class _Balancer:
                 return
 
     def _unequal(self) -> Iterator[tuple[int, int]]:
-        """(too full, too empty), the worst first; a broker that is not to have any is always too full."""
+        """Pairs (too full, too empty), most unequal first; a broker that is not in `racks` is always too full."""
         leaving = [broker for broker in self.replicas_on if broker not in self.racks and self.replicas_on[broker]]
         staying = sorted(self.racks, key=lambda broker: (len(self.replicas_on[broker]), self.bytes[broker], broker))
         for source in (*leaving, *reversed(staying)):
@@ -88,7 +89,7 @@ class _Balancer:
                     yield source, target
 
     def _move_one(self, source: int, target: int) -> bool:
-        """Move the replica whose size fits best from one broker to the other."""
+        """Move the replica whose size evens out the bytes of both brokers best; returns whether one moved."""
         wanted = (self.bytes[source] - self.bytes[target]) / 2
         movable = self._movable(source, target)
         if not movable:
@@ -104,7 +105,7 @@ class _Balancer:
         ]
 
     def _keeps_racks(self, partition: TopicPartition, source: int, target: int) -> bool:
-        """Whether the partition's replicas are in as many racks as before."""
+        """Whether the partition spans at least as many racks after the move."""
         before = self.layout[partition]
         after = [target if broker == source else broker for broker in before]
         return len({self._rack(b) for b in after}) >= len({self._rack(b) for b in before})
@@ -131,7 +132,7 @@ class _Balancer:
                 return
 
     def _exchange(self, source: int, target: int) -> bool:
-        """Let two replicas change places so that the brokers' bytes come nearer to each other."""
+        """Exchange the two replicas that even out the brokers' bytes best; returns whether any were exchanged."""
         gap = self.bytes[source] - self.bytes[target]
         best: tuple[int, TopicPartition, TopicPartition] | None = None
         largest = sorted(self._movable(source, target), key=lambda each: (-self.sizes.get(each, 0), each))[
@@ -153,7 +154,7 @@ class _Balancer:
         return True
 
     def even_leaders(self) -> None:
-        """Leaderships go from whoever has more to whoever has fewer, until none can."""
+        """Move leaders from brokers with more to replicas on brokers with fewer, until no move helps."""
         leads = dict.fromkeys(self.replicas_on, 0)
         for replicas in self.layout.values():
             leads[replicas[0]] += 1

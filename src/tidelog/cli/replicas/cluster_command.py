@@ -1,4 +1,4 @@
-"""`tidelog cluster`: the commands and the words of kafka-cluster."""
+"""`tidelog cluster`, with the commands and messages of kafka-cluster."""
 
 import click
 
@@ -7,13 +7,13 @@ from tidelog.cli.options import cluster_options
 
 @click.group()
 def cluster() -> None:
-    """Tell the cluster's id, or give a dead broker up, with the commands of kafka-cluster."""
+    """Print the cluster ID, or unregister a dead broker, with the commands of kafka-cluster."""
 
 
 @cluster.command("cluster-id")
 @cluster_options
 def cluster_id(bootstrap_server: str, command_config: str | None) -> None:
-    """Print the cluster's id."""
+    """Print the cluster ID."""
     from tidelog.cli.admin_requests import connect, metadata
 
     with connect(bootstrap_server, command_config) as admin:
@@ -22,9 +22,9 @@ def cluster_id(bootstrap_server: str, command_config: str | None) -> None:
 
 @cluster.command()
 @cluster_options
-@click.option("--id", "broker", type=int, required=True, help="The broker that will not come back.")
+@click.option("--id", "broker", type=int, required=True, help="ID of a broker that will not return.")
 def unregister(bootstrap_server: str, command_config: str | None, broker: int) -> None:
-    """Let nothing wait any more for a dead broker."""
+    """Unregister a dead broker, so that the cluster no longer waits for it."""
     from tidelog.cli.admin_requests import connect
     from tidelog.client.admin import ANY
     from tidelog.client.results import code_of

@@ -1,6 +1,7 @@
-"""The JSON files of Kafka's tools: partitions with their replicas, topics to move, partitions to elect or to cut.
+"""The JSON files of Kafka's tools: reassignments, topics to move, partitions to elect, offsets to delete records
+before.
 
-Each reader says in one sentence what is wrong with a file.
+A reader raises CommandFailed, with Kafka's message where Kafka has one, if the file is not valid.
 """
 
 import json
@@ -18,7 +19,7 @@ ANY_LOG_DIR = "any"
 
 
 class TopicPartitionReplica(NamedTuple):
-    """A replica of a partition on a broker, as Kafka writes it: topic-partition-broker."""
+    """A replica of a partition on a broker; its string is Kafka's, topic-partition-broker."""
 
     broker: int
     topic: str
@@ -29,14 +30,14 @@ class TopicPartitionReplica(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """What a reassignment file asks for; `log_dirs` of the replicas that name one."""
+    """The contents of a reassignment file; `log_dirs` has only the replicas that name one."""
 
     replicas: dict[TopicPartition, list[int]]
     log_dirs: dict[TopicPartitionReplica, str]
 
 
 def read_reassignment(path: str, *, strict: bool = False) -> Reassignment:
-    """A reassignment file. `strict`: it is about to be carried out, and must ask for something that can be done."""
+    """Read a reassignment file; with `strict`, which is for --execute, also check that it can be executed."""
     entries = _entries(path, "partitions", _reassignment_entry)
     if strict:
         _check_executable(entries)
@@ -77,7 +78,7 @@ def _check_executable(entries: Sequence[tuple[TopicPartition, list[int], list[st
 
 
 def read_topics(path: str) -> list[str]:
-    """The file of --topics-to-move-json-file."""
+    """Read the file of --topics-to-move-json-file."""
     topics = _entries(path, "topics", lambda entry: str(entry["topic"]))
     if twice := duplicates(topics):
         raise CommandFailed(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
@@ -85,7 +86,7 @@ def read_topics(path: str) -> list[str]:
 
 
 def read_partitions(path: str) -> list[TopicPartition]:
-    """The file of leader-election."""
+    """Read the file of leader-election."""
     partitions = _entries(
         path,
         "partitions",
@@ -98,7 +99,7 @@ def read_partitions(path: str) -> list[TopicPartition]:
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
-    """The file of delete-records."""
+    """Read the file of delete-records."""
     found = _entries(
         path, "partitions", lambda e: (_partition(e), _integer(e["offset"])), missing_message="Missing partitions field"
     )
@@ -110,7 +111,7 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
 def format_reassignment(
     replicas: Mapping[TopicPartition, Sequence[int]], log_dirs: Mapping[TopicPartitionReplica, str] | None = None
 ) -> str:
-    """A reassignment file, as Kafka's tools print it; the log_dirs of replicas where they are known."""
+    """The text of a reassignment file, as Kafka's tools print it; unknown log directories are 'any'."""
     known = log_dirs or {}
     entries = [
         {
@@ -152,4 +153,4 @@ def _entries(path: str, name: str, read: Callable[[Mapping[str, Any]], T], *, mi
     except KeyError as error:
         raise CommandFailed(f"{path}: an entry of {name!r} has no {error}.") from None
     except (TypeError, AttributeError) as error:
-        raise CommandFailed(f"{path} is not of the form that is needed: {error}.") from None
+        raise CommandFailed(f"{path} does not have the expected structure: {error}.") from None

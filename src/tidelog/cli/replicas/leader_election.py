@@ -1,4 +1,4 @@
-"""`tidelog leader-election`: the flags and the words of kafka-leader-election."""
+"""`tidelog leader-election`, with the flags and messages of kafka-leader-election."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,20 +19,22 @@ SCOPES = ("topic", "all-topic-partitions", "path-to-json-file")
 @click.command()
 @cluster_options
 @click.option(
-    "--admin.config", "admin_config", type=click.Path(exists=True, dir_okay=False), help="As --command-config."
+    "--admin.config", "admin_config", type=click.Path(exists=True, dir_okay=False), help="The same as --command-config."
 )
 @click.option(
     "--election-type",
     type=click.Choice([name.lower() for name in TYPES], case_sensitive=False),
     required=True,
-    help="Preferred where another than the first replica leads, unclean where none does.",
+    help="preferred: restore the preferred leader; unclean: elect a leader for an offline partition.",
 )
-@click.option("--topic", help="The topic of --partition.")
-@click.option("--partition", type=int, help="The partition to elect a leader of.")
-@flag("all-topic-partitions", "Elect in all partitions where it is due.")
-@click.option("--path-to-json-file", type=click.Path(exists=True, dir_okay=False), help="The partitions, as JSON.")
+@click.option("--topic", help="Topic of --partition.")
+@click.option("--partition", type=int, help="Partition to elect a leader for.")
+@flag("all-topic-partitions", "Elect leaders for all partitions that need it.")
+@click.option(
+    "--path-to-json-file", type=click.Path(exists=True, dir_okay=False), help="JSON file with the partitions."
+)
 def leader_election(**given: Any) -> None:
-    """Elect leaders of partitions, with the flags of kafka-leader-election."""
+    """Elect partition leaders, with the flags of kafka-leader-election."""
     if sum(is_given(given[scope.replace("-", "_")]) for scope in SCOPES) != 1:
         raise usage_error(f"One and only one of the following options is required: {', '.join(SCOPES)}")
     if given["topic"] is not None and given["partition"] is None:
@@ -55,7 +57,7 @@ def leader_election(**given: Any) -> None:
 def elect(
     admin: "Admin", kind: str, wanted: "Sequence[TopicPartition] | None"
 ) -> "dict[TopicPartition, tuple[ErrorCode, str | None]]":
-    """What became of each partition; with none named, of those where something was done."""
+    """Elect leaders; returns the result of each partition, or if `wanted` is None of those that needed an election."""
     from tidelog.client.admin import ANY
     from tidelog.client.results import code_of
     from tidelog.errors import ApiError
@@ -77,7 +79,7 @@ def elect(
 
 
 def print_results(results: "dict[TopicPartition, tuple[ErrorCode, str | None]]", kind: str) -> None:
-    """Say what was done; CommandFailed where something could not be."""
+    """Print the results; CommandFailed if an election failed."""
     from tidelog.errors import ErrorCode
 
     done = [partition for partition, (code, _) in results.items() if code is ErrorCode.NONE]

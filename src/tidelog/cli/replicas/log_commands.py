@@ -1,4 +1,4 @@
-"""`tidelog log-dirs`: the flags, the words and the JSON of kafka-log-dirs."""
+"""`tidelog log-dirs` and `tidelog delete-records`, with the flags, messages and JSON of Kafka's tools."""
 
 import json
 from collections.abc import Collection
@@ -14,13 +14,13 @@ MOVED_MS = 30_000
 
 @click.command()
 @cluster_options
-@flag("describe", "Describe the log folders of brokers.")
-@click.option("--topic-list", default="", help="Only these topics, as a,b,c.")
-@click.option("--broker-list", default="", help="Only these brokers, as 0,1,2.")
+@flag("describe", "Describe the log directories of brokers.")
+@click.option("--topic-list", default="", help="Topics, e.g. a,b,c (default: all topics).")
+@click.option("--broker-list", default="", help="Broker IDs, e.g. 0,1,2 (default: all brokers).")
 def log_dirs(**given: Any) -> None:
-    """Describe what the log folders of brokers hold, with the flags of kafka-log-dirs."""
+    """Describe the log directories of brokers, with the flags of kafka-log-dirs."""
     if not given["describe"]:
-        raise usage_error("--describe is needed.")
+        raise usage_error("--describe is required.")
     wanted = broker_ids(given["broker_list"]) if given["broker_list"] else []
     topics = {topic.strip() for topic in given["topic_list"].split(",") if topic.strip()}
     from tidelog.cli.admin_requests import connect
@@ -66,7 +66,7 @@ def _folder(result: Any, topics: Collection[str]) -> dict[str, Any]:
     "--offset-json-file",
     type=click.Path(exists=True, dir_okay=False),
     required=True,
-    help="Partitions with the offset before which records go; -1 means the high watermark.",
+    help="JSON file: partitions and the offset to delete records before; -1: the high watermark.",
 )
 def delete_records(**given: Any) -> None:
     """Delete the oldest records of partitions, with the flags of kafka-delete-records."""

@@ -1,4 +1,4 @@
-"""Replicas that move between folders of one broker: started, and looked at."""
+"""Moves of replicas between log directories of one broker: start them, and report their state."""
 
 import time
 from collections.abc import Mapping
@@ -23,7 +23,8 @@ RETRY_S = 0.1
 
 
 class LogDirMove(NamedTuple):
-    """One replica's move. `current` is the log_dir it is in, empty where it is in none that lives."""
+    """One replica's move. `current` is its log directory, or '' if it is in no online one; `future` is the directory
+    that it is being copied to, or ''."""
 
     replica: TopicPartitionReplica
     target: str
@@ -58,7 +59,7 @@ class LogDirMove(NamedTuple):
 
 
 def move_states(admin: Admin, targets: Mapping[TopicPartitionReplica, str]) -> list[LogDirMove]:
-    """How far these replicas are on their way to their folders."""
+    """The state of the move of each of these replicas."""
     found = replicas_in_log_dirs(admin, {replica.broker for replica in targets})
     result = []
     for replica, target in sorted(targets.items()):
@@ -70,7 +71,7 @@ def move_states(admin: Admin, targets: Mapping[TopicPartitionReplica, str]) -> l
 
 
 def start_moves(admin: Admin, targets: Mapping[TopicPartitionReplica, str], deadline_s: float) -> None:
-    """Start the moves; a replica that is not there yet is tried again until the deadline (monotonic seconds)."""
+    """Start the moves; retry for a replica that is not created yet, until the deadline (monotonic seconds)."""
     waiting = dict(targets)
     while True:
         for replica in _started(admin, waiting):

@@ -1,4 +1,4 @@
-"""`tidelog reassign-partitions`: the flags and the words of kafka-reassign-partitions."""
+"""`tidelog reassign-partitions`, with the flags of kafka-reassign-partitions."""
 
 from typing import Any
 
@@ -42,29 +42,27 @@ REQUIRED_OPTIONS = {
 
 @click.command()
 @cluster_options
-@click.option("--bootstrap-controller", type=Bootstrap(), help="In place of --bootstrap-server; any broker will do.")
-@flag("generate", "Propose replicas of topics on these brokers; changes nothing.")
+@click.option("--bootstrap-controller", type=Bootstrap(), help="Any broker; the same as --bootstrap-server.")
+@flag("generate", "Propose replicas for topics, without a change.")
 @flag("execute", "Start the moves of a file.")
-@flag("verify", "Say how far the moves of a file are, and clear throttles where all is done.")
+@flag("verify", "Report progress of the moves of a file; clear throttles when done.")
 @flag("cancel", "Cancel the moves of a file.")
-@flag("list", "List the moves under way.")
-@click.option("--reassignment-json-file", type=FILE, help="Partitions with the replicas they are to have.")
-@click.option("--topics-to-move-json-file", type=FILE, help="Topics to propose replicas for.")
-@click.option("--broker-list", help="The brokers to propose, as 0,1,2.")
-@flag("disable-rack-aware", "Propose without regard to racks.")
-@click.option("--throttle", type=int, help="Bytes per second at which brokers copy what moves.")
+@flag("list", "List moves in progress.")
+@click.option("--reassignment-json-file", type=FILE, help="JSON file: partitions and their new replicas.")
+@click.option("--topics-to-move-json-file", type=FILE, help="JSON file: topics to propose replicas for.")
+@click.option("--broker-list", help="Brokers to place replicas on, e.g. 0,1,2.")
+@flag("disable-rack-aware", "Ignore racks when proposing replicas.")
+@click.option("--throttle", type=int, help="Limit for copying between brokers, in bytes/s.")
 @click.option(
-    "--replica-alter-log-dirs-throttle", type=int, help="Bytes per second of moves between folders of a broker."
+    "--replica-alter-log-dirs-throttle", type=int, help="Limit for copying between log directories, in bytes/s."
 )
-@flag("additional", "Start moves besides those under way, or change their throttle.")
-@click.option(
-    "--timeout", type=int, help="Milliseconds until a move between folders must have begun; 10000 if left out."
-)
-@flag("disallow-replication-factor-change", "Refuse moves that change how many replicas a partition has.")
-@flag("preserve-throttles", "Leave throttles as they are.")
-@flag("progress", "Also say how many bytes are left, and until when. Kafka's tool does not know this.")
+@flag("additional", "Add to the moves in progress, or change their throttle.")
+@click.option("--timeout", type=int, help="Time for moves between log directories to start, in ms (default: 10000).")
+@flag("disallow-replication-factor-change", "Reject moves that change the number of replicas.")
+@flag("preserve-throttles", "Keep the throttles.")
+@flag("progress", "Also show bytes and time left (not in Kafka's tool).")
 def reassign_partitions(**given: Any) -> None:
-    """Move replicas between brokers and folders, with the flags of kafka-reassign-partitions."""
+    """Move replicas between brokers and log directories, with the flags of kafka-reassign-partitions."""
     action = the_action(given, ACTIONS)
     check_applicable(given, action, ACTIONS_OF_OPTION)
     check_required(given, action, REQUIRED_OPTIONS.get(action, ()))

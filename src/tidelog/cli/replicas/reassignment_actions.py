@@ -1,4 +1,4 @@
-"""What `reassign-partitions` does, one function an action."""
+"""What `tidelog reassign-partitions` does, one function per action; prints what kafka-reassign-partitions prints."""
 
 import random
 import time
@@ -49,11 +49,11 @@ THROTTLE_WARNING = (
 )
 
 SAMPLE_S = 1.0
-"""Between two looks at the sizes, from which the speed follows."""
+"""The interval between two samples of sizes, from which the copy rate is computed."""
 
 
 def generate(admin: Admin, given: Mapping[str, Any]) -> None:
-    """Propose replicas as the cluster would place them in new topics."""
+    """Propose replicas, placed as the cluster would place those of new topics."""
     wanted: list[int] = given["broker_list"]
     if twice := duplicates(wanted):
         raise CommandFailed(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")
@@ -101,8 +101,11 @@ def start(
     log_dir_throttle: int | None = None,
     allow_factor_change: bool = True,
 ) -> None:
-    """Set the throttles, then start the moves; CommandFailed where one cannot be. Without `allow_factor_change`
-    partitions must keep their number of replicas."""
+    """Set the throttles, then start the moves; CommandFailed if one cannot start.
+
+    The throttles come first so that no replica copies without a limit. Without `allow_factor_change`, partitions must
+    keep their number of replicas.
+    """
     proposed = reassignment.replicas
     known = broker_racks(admin)
     unknown_brokers = [broker for replicas in proposed.values() for broker in replicas if broker not in known]
@@ -133,7 +136,7 @@ def start(
 def alter_reassignments(
     admin: Admin, wanted: Mapping[TopicPartition, Sequence[int] | None], *, allow_factor_change: bool = True
 ) -> dict[TopicPartition, str]:
-    """Start these moves, or cancel those that are None; why those failed that did."""
+    """Start these moves, or cancel the moves of partitions that are None; returns the errors by partition."""
     topics: dict[str, ReassignableTopic] = {}
     for (topic, partition), replicas in sorted(wanted.items(), key=lambda item: item[0]):
         entry = ReassignablePartition(partition_index=partition, replicas=None if replicas is None else list(replicas))
@@ -240,7 +243,7 @@ RUN = {"generate": generate, "execute": execute, "verify": verify, "cancel": can
 
 
 def print_progress(admin: Admin, moves: Mapping[TopicPartition, OngoingReassignment]) -> None:
-    """One line a partition that is copied, and one for all."""
+    """Print a line for each partition that is being copied, and one for all."""
     began = time.monotonic()
     before = missing_bytes(admin, moves)
     if not before:
@@ -255,7 +258,7 @@ def print_progress(admin: Admin, moves: Mapping[TopicPartition, OngoingReassignm
 
 
 def missing_bytes(admin: Admin, moves: Mapping[TopicPartition, OngoingReassignment]) -> dict[TopicPartition, int]:
-    """Bytes that the replicas being added lack of what their leader has, by partition."""
+    """How many bytes the replicas being added are behind their leader, by partition."""
     copied = {partition: move for partition, move in moves.items() if move.adding}
     leaders = {
         TopicPartition(topic.name, each.partition_index): each.leader_id

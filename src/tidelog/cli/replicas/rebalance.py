@@ -1,4 +1,4 @@
-"""`tidelog rebalance`: replicas, bytes and leaderships spread evenly; shown first, then moved in batches."""
+"""`tidelog rebalance`: balances replicas, bytes and leaders; prints the plan, then executes it in batches."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,15 +21,15 @@ POLL_S = 0.2
 
 @click.command()
 @cluster_options
-@flag("plan", "Show which replicas would move, and what brokers have before and after.")
-@flag("execute", "Show it, then move them, batch by batch, and elect preferred leaders at the end.")
-@click.option("--broker-list", help="Only these brokers keep replicas, as 0,1,2; all that live if left out.")
-@click.option("--topic", help="Only topics that this regular expression matches.")
-@click.option("--batch", type=click.IntRange(1), help=f"Partitions that move at a time; {BATCH} if left out.")
-@click.option("--throttle", type=click.IntRange(1), help="Bytes per second at which brokers copy what moves.")
-@click.option("--timeout", type=click.IntRange(1), help="Milliseconds that a batch may take; no bound if left out.")
+@flag("plan", "Show the moves, and each broker's load before and after.")
+@flag("execute", "Show the moves, execute them in batches, elect preferred leaders.")
+@click.option("--broker-list", help="Brokers to place replicas on, e.g. 0,1,2 (default: all live brokers).")
+@click.option("--topic", help="Regular expression for topic names (default: all topics).")
+@click.option("--batch", type=click.IntRange(1), help=f"Number of partitions per batch (default: {BATCH}).")
+@click.option("--throttle", type=click.IntRange(1), help="Limit for copying between brokers, in bytes/s.")
+@click.option("--timeout", type=click.IntRange(1), help="Time limit for a batch, in ms (default: none).")
 def rebalance(**given: Any) -> None:
-    """Spread replicas, bytes and leaderships evenly over brokers and racks."""
+    """Balance replicas, bytes and leaders across brokers and racks."""
     action = the_action(given, ACTIONS)
     check_applicable(given, action, ACTIONS_OF_OPTION)
     from tidelog.cli.admin_requests import connect
@@ -47,7 +47,7 @@ def rebalance(**given: Any) -> None:
 def _current_layout(
     admin: "Admin", given: Mapping[str, Any]
 ) -> "tuple[dict[TopicPartition, list[int]], dict[TopicPartition, int], dict[int, str | None]]":
-    """The replicas and bytes of the topics, and the brokers that are to hold them."""
+    """The replicas of the topics, their sizes in bytes, and the racks of the brokers to place them on."""
     import re
 
     from tidelog.cli.admin_requests import topic_names
@@ -55,7 +55,7 @@ def _current_layout(
     from tidelog.model import TopicPartition
 
     if ongoing(admin):
-        raise CommandFailed("Replicas are being moved already: see tidelog reassign-partitions --list.")
+        raise CommandFailed("A reassignment is in progress; see tidelog reassign-partitions --list.")
     known = broker_racks(admin)
     brokers = known
     if given["broker_list"]:
@@ -66,12 +66,12 @@ def _current_layout(
     try:
         wanted = re.compile(given["topic"] or ".*")
     except re.error as error:
-        raise CommandFailed(f"--topic {given['topic']!r} is no regular expression: {error}.") from None
+        raise CommandFailed(f"--topic: {given['topic']!r} is not a valid regular expression: {error}.") from None
     current = replicas_of(admin, (name for name in topic_names(admin) if wanted.fullmatch(name)))
     most = max((len(replicas) for replicas in current.values()), default=0)
     if most > len(brokers):
         raise CommandFailed(
-            f"A partition has {most} replicas, more than the {len(brokers)} broker(s) that are to hold them."
+            f"A partition has {most} replicas, but there are only {len(brokers)} broker(s) to place them on."
         )
     sizes: dict[TopicPartition, int] = {}
     for replica, holdings in replicas_in_log_dirs(admin, known).items():
@@ -86,7 +86,7 @@ def print_plan(
     sizes: "Mapping[TopicPartition, int]",
     moves: "Mapping[TopicPartition, Sequence[int]]",
 ) -> None:
-    """Every move, then the brokers' shares."""
+    """Print every move, then the load of each broker before and after."""
     from tidelog.cli.replicas.balanced_layout import BrokerLoad, broker_loads
 
     copied = 0
@@ -107,7 +107,7 @@ def print_plan(
 
 
 def execute_moves(admin: "Admin", moves: "Mapping[TopicPartition, Sequence[int]]", given: Mapping[str, Any]) -> None:
-    """Batch by batch: the next starts when the one before has ended."""
+    """Execute the moves in batches; a batch starts when the one before it is complete."""
     from tidelog.cli.replicas import leader_election, replication_throttles
     from tidelog.cli.replicas.reassignment_actions import alter_reassignments
     from tidelog.cli.replicas.replica_requests import replicas_of
@@ -142,6 +142,6 @@ def _wait_until_done(admin: "Admin", batch: "Mapping[TopicPartition, Sequence[in
     while left := ongoing(admin).keys() & batch.keys():
         if deadline is not None and time.monotonic() >= deadline:
             raise CommandFailed(
-                f"{len(left)} partitions still move; see tidelog reassign-partitions --list --progress."
+                f"{len(left)} partitions are still moving; see tidelog reassign-partitions --list --progress."
             )
         time.sleep(POLL_S)

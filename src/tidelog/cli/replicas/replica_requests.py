@@ -1,4 +1,4 @@
-"""What the commands on replicas ask of the cluster."""
+"""Requests of the commands on replicas: reassignments, racks, and the contents of log directories."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from tidelog.wire.messages.topics.list_partition_reassignments import ListPartit
 
 
 class OngoingReassignment(NamedTuple):
-    """A reassignment under way."""
+    """A reassignment in progress; `replicas` includes those being added and removed."""
 
     replicas: list[int]
     adding: list[int]
@@ -28,7 +28,7 @@ class OngoingReassignment(NamedTuple):
 
 
 def ongoing(admin: Admin, timeout_ms: int | None = None) -> dict[TopicPartition, OngoingReassignment]:
-    """All reassignments under way, sorted; none where the cluster is too old to be asked."""
+    """All reassignments in progress, sorted; empty if the cluster does not support the request."""
     try:
         response = admin.ask(ListPartitionReassignmentsRequest(topics=None), CONTROLLER, timeout_ms=timeout_ms)
     except ApiError as error:
@@ -48,12 +48,12 @@ def ongoing(admin: Admin, timeout_ms: int | None = None) -> dict[TopicPartition,
 
 
 def broker_racks(admin: Admin) -> dict[int, str | None]:
-    """The brokers that live."""
+    """The rack of each live broker."""
     return {broker.node_id: broker.rack for broker in metadata(admin, ()).brokers}
 
 
 def replicas_of(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, list[int]]:
-    """The replicas of these topics' partitions; CommandFailed where one does not exist."""
+    """The replicas of all partitions of these topics; CommandFailed if a topic does not exist."""
     wanted = sorted(set(topics))
     described = describe_topics(admin, wanted)
     missing = set(wanted) - {topic.name for topic in described}
@@ -67,7 +67,8 @@ def replicas_of(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, lis
 
 
 class ReplicaInLogDir(NamedTuple):
-    """A replica as its broker holds it. `size` in bytes, `lag` in offsets; `future`: it is on its way there."""
+    """A replica in a log directory; `size` is in bytes, `lag` in offsets, and `is_future` means that it is a copy that
+    will replace the current one."""
 
     log_dir: str
     size: int
@@ -76,7 +77,7 @@ class ReplicaInLogDir(NamedTuple):
 
 
 def describe_log_dirs(admin: Admin, broker: int) -> list[DescribeLogDirsResult]:
-    """What a broker says of its log folders; nothing where it does not answer in time."""
+    """The log directories of a broker; empty if it does not answer in time."""
     request = DescribeLogDirsRequest(topics=None)
     try:
         found: list[DescribeLogDirsResult] = admin.ask(request, broker, timeout_ms=5_000).results
@@ -86,7 +87,7 @@ def describe_log_dirs(admin: Admin, broker: int) -> list[DescribeLogDirsResult]:
 
 
 def replicas_in_log_dirs(admin: Admin, brokers: Iterable[int]) -> dict[TopicPartitionReplica, list[ReplicaInLogDir]]:
-    """What the folders of these brokers hold; those that do not answer are left out."""
+    """All replicas in the log directories of these brokers; brokers that do not answer are left out."""
     found: dict[TopicPartitionReplica, list[ReplicaInLogDir]] = {}
     for broker in sorted(brokers):
         for result in describe_log_dirs(admin, broker):
@@ -99,7 +100,7 @@ def replicas_in_log_dirs(admin: Admin, brokers: Iterable[int]) -> dict[TopicPart
 
 
 def log_dirs_of(admin: Admin, replicas: Mapping[TopicPartition, Iterable[int]]) -> dict[TopicPartitionReplica, str]:
-    """Where the replicas stand on their brokers, as far as these live."""
+    """The log directory of each replica whose broker is alive."""
     brokers = {broker for own in replicas.values() for broker in own} & broker_racks(admin).keys()
     return {
         replica: each.log_dir

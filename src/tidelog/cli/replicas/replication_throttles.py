@@ -1,4 +1,4 @@
-"""Throttles of reassignments (KIP-73): which replicas a move throttles, set with it and cleared when it is over."""
+"""Throttles of reassignments (KIP-73): which replicas a move throttles; set when it starts, cleared when it ends."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -18,7 +18,7 @@ LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 class CopyPath(NamedTuple):
-    """From which brokers a partition is copied to which."""
+    """The brokers that a partition is copied from and to."""
 
     sources: Collection[int]
     destinations: Collection[int]
@@ -29,7 +29,7 @@ def copy_paths(
     proposed: Mapping[TopicPartition, Sequence[int]],
     replicas: Mapping[TopicPartition, Sequence[int]],
 ) -> dict[TopicPartition, CopyPath]:
-    """Of all moves: those under way, and those proposed."""
+    """The copy paths of all moves, in progress and proposed."""
     found = {partition: CopyPath(move.sources, move.adding) for partition, move in current.items()}
     for partition, target in proposed.items():
         sources = found[partition].sources if partition in found else replicas[partition]
@@ -53,13 +53,14 @@ def throttle(admin: Admin, moves: Mapping[TopicPartition, CopyPath], rate: int) 
 
 
 def throttle_log_dirs(admin: Admin, brokers: Iterable[int], rate: int) -> None:
-    """Throttle moves between folders."""
+    """Throttle moves between log directories."""
     set_broker_limits(admin, brokers, {LOG_DIR_RATE: str(rate)})
     click.echo(f"The replica-alter-dir throttle limit was set to {rate} B/s")
 
 
 def clear(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
-    """Clear the throttles of all brokers and of these topics: nobody knows any more from where they were moved."""
+    """Clear the throttles of these topics and of all brokers, since the brokers they were moved from are unknown by
+    now."""
     brokers = {*broker_racks(admin), *(broker for replicas in targets.values() for broker in replicas)}
     click.echo(f"Clearing broker-level throttles on broker{plural_suffix(brokers)} {comma_list(sorted(brokers))}")
     set_broker_limits(admin, brokers, dict.fromkeys((*RATES, LOG_DIR_RATE)))
@@ -74,7 +75,7 @@ def clear(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None
 
 
 def set_broker_limits(admin: Admin, brokers: Iterable[int], options: Mapping[str, str | None]) -> None:
-    """A broker's own options are altered at that broker; one that is dead keeps what it has."""
+    """Set options of brokers, each at the broker itself; a dead broker keeps its options."""
     live = broker_racks(admin)
     for broker in sorted(brokers):
         if broker in live:

@@ -1,4 +1,6 @@
-"""`tidelog simulate --mutants`: which seed finds which mutant out, and by which invariant."""
+"""`tidelog simulate --mutants`: runs seeds against the mutants of the catalogue; prints which seed and invariant kill
+each.
+"""
 
 import time
 from collections.abc import Sequence
@@ -24,7 +26,7 @@ COLUMNS = (
 
 
 def run_mutants(names: Sequence[str], first: int, seeds: int, workers: int) -> int:
-    """The exit code: 1 where a mutant survived."""
+    """Hunt the mutants and print a table; returns the exit code, 1 if a mutant survived."""
     from tidelog.sim.mutants.catalogue import named
 
     try:

@@ -1,4 +1,4 @@
-"""Runs in several processes, told in their order: two runs of the same command print the same."""
+"""Runs tasks in several processes and returns results in order, so that the same command always prints the same."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 def run_in_order(
     work: Callable[[Task], Result], tasks: Iterator[Task], workers: int, deadline: float | None = None
 ) -> Iterator[Result]:
-    """The result of each task, in the order of the tasks; none is begun after the deadline (monotonic seconds)."""
+    """The result of each task, in the order of the tasks; no task is started after the deadline (monotonic seconds)."""
     due = _before_deadline(tasks, deadline)
     if workers == 1:
         yield from map(work, due)
@@ -26,14 +26,14 @@ def run_in_order(
         while running:
             yield running.pop(0).result()
             running.extend(pool.submit(work, task) for task in islice(due, 1))
-    except BrokenProcessPool:  # the interruption reached the workers first
+    except BrokenProcessPool:  # Ctrl-C reached the workers before this process
         raise KeyboardInterrupt from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _end_when_interrupted() -> None:
-    """A worker has nothing to say to Ctrl-C; whoever gave it work has."""
+    """Let signals end a worker silently; the parent process handles and reports the interrupt."""
     for each in (SIGINT, SIGTERM):
         signal(each, SIG_DFL)
 

@@ -1,4 +1,4 @@
-"""Many seeds, and what they came to together."""
+"""Runs seeds: many with a summary, or one with its outcome, its transcript, or a smaller run that fails alike."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,24 +18,26 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 MAX_TRANSCRIPTS = 3
-"""So many failures are told with their transcript; the others by one line each."""
+"""The number of failures printed with a transcript; the others get a line each."""
 
 WIDTH = 300
 TRANSCRIPT_LINES = 60
-"""EventLogger of the transcript where nobody asked for all."""
+"""How many of the last lines of the transcript are printed with a failure."""
 
 PROCESSOR_TIME = "I49"
-"""Processor time is never the same again."""
+"""The invariant on processor time, which is not deterministic."""
 
 SHOWN_BY_MESSAGES = frozenset(
     {"Send", "receive", "Sync", "synced", "Close", "wake", "Store", "Connect", "connected", "answer"}
 )
-"""What the messages themselves, or the store's line, say better."""
+"""Entries that a readable transcript omits, because the lines of messages and of the store show the same better."""
 
 
 def run_many(plans: "Iterator[Plan]", workers: int, minutes: float | None) -> int:
-    """The exit code: 1 where an invariant broke, else 130 where it was interrupted. Interrupted, it sums up what there
-    is by then."""
+    """Run the plans and print a summary, also when interrupted.
+
+    Returns the exit code: 1 if an invariant was violated, else 130 if interrupted, else 0.
+    """
     from tidelog.sim.outcome import Summary
 
     summary, started_at = Summary(), time.monotonic()
@@ -48,7 +50,7 @@ def run_many(plans: "Iterator[Plan]", workers: int, minutes: float | None) -> in
                 show(_progress(summary, time.monotonic() - started_at))
     except KeyboardInterrupt:
         is_complete = False
-        click.echo("interrupted: what there is by now", err=True)
+        click.echo("interrupted; results so far:", err=True)
     else:
         _print_failures(summary)
     _print_summary(summary, time.monotonic() - started_at)
@@ -56,7 +58,7 @@ def run_many(plans: "Iterator[Plan]", workers: int, minutes: float | None) -> in
 
 
 def _timed(plan: "Plan") -> "tuple[Outcome, float]":
-    """A run, and the processor seconds that it took."""
+    """The outcome of a run, and its processor time in seconds."""
     from tidelog.sim import run
 
     started_at = time.process_time()
@@ -113,7 +115,7 @@ def _counted(counts: dict[str, int]) -> str:
 
 
 def run_one(plan: "Plan", *, transcript: bool, listen: bool, shrink: bool) -> int:
-    """The exit code: 1 where an invariant broke."""
+    """Run one seed and print its outcome; returns the exit code, 1 if an invariant was violated."""
     from tidelog.sim import run
 
     outcome, entries = replay(plan, listen=listen)
@@ -135,7 +137,7 @@ def run_one(plan: "Plan", *, transcript: bool, listen: bool, shrink: bool) -> in
 
 
 def replay(plan: "Plan", *, listen: bool) -> tuple["Outcome", "list[TraceEntry]"]:
-    """Run it with all its transcript kept; `listen`: with every message, made readable."""
+    """Run the plan and record the whole transcript; with `listen`, also every message in readable form."""
     from tidelog.sim.run import run
     from tidelog.sim.trace import Trace
 
@@ -151,19 +153,19 @@ def replay(plan: "Plan", *, listen: bool) -> tuple["Outcome", "list[TraceEntry]"
 
 
 def readable(entries: "Sequence[TraceEntry]") -> list[str]:
-    """One line each, as far as a screen goes."""
+    """A line for each entry, cut to a maximum width."""
     return [str(entry)[:WIDTH] for entry in entries if entry.what not in SHOWN_BY_MESSAGES]
 
 
 def print_failure(outcome: "Outcome", last: int | None = TRANSCRIPT_LINES) -> None:
-    """Run it again and print what led to its end."""
+    """Run the failed plan again and print the end of its transcript, its faults, and the command that repeats it."""
     repeated, entries = replay(outcome.plan, listen=True)
     lines = readable(entries)
     click.echo(f"seed {outcome.plan.seed}: {outcome.broken}")
     for line in lines[-last:] if last else lines:
         click.echo(line)
     if repeated.broken != outcome.broken and outcome.invariant != PROCESSOR_TIME:
-        click.echo(f"seed {outcome.plan.seed} is not the same again: {repeated.broken or 'nothing broke'}")
+        click.echo(f"seed {outcome.plan.seed} is not reproducible; the second run: {repeated.broken or 'no violation'}")
     click.echo(f"step {outcome.steps}: {outcome.broken}")
     click.echo(f"faults: {faults(outcome)}")
     click.echo(f"repeat: {outcome.plan.command()}")

@@ -1,4 +1,4 @@
-"""The options of `tidelog simulate`, and what of it they ask for."""
+"""`tidelog simulate`: its options, and which kind of run they select."""
 
 from collections.abc import Callable
 from itertools import count, islice
@@ -37,46 +37,61 @@ class CommaList(click.ParamType):  # type: ignore[type-arg]
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[MUTANT]...")
-@click.option("--seeds", type=click.IntRange(1), help=f"How many; {SEEDS} if --minutes is not given either.")
-@click.option("--from", "first", type=click.IntRange(0), default=0, show_default=True, help="The first seed.")
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Begin no seed after so many minutes.")
-@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), default=1, show_default=True, help="Processes.")
-@click.option("--truncation", default="kip_320", show_default=True, help="How followers cut their logs.")
-@click.option("--seed", type=click.IntRange(0), help="Run this one, and tell how it ends; or what draws mutants.")
-@click.option("--transcript", is_flag=True, help="With --seed: print everything that happens.")
-@click.option("--listen", is_flag=True, help="With --seed: print it with every message.")
-@click.option("--shrink", is_flag=True, help="With --seed: look for a smaller run that fails in the same way.")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=30.0, help="Simulated seconds with faults.")
-@click.option("--kinds", type=CommaList(), help="Only these kinds of faults, for the seed's own.")
-@click.option("--only", type=CommaList(int), help="With --seed: only the faults with these numbers.")
-@click.option("--without", type=CommaList(), default=(), help="Parts of the workload that are left out.")
-@click.option("--moves", is_flag=True, help="Move partitions between brokers in every seed.")
-@click.option("--brokers", type=click.IntRange(3, 9), help="How many, for the seed's own.")
-@click.option("--partitions", type=click.IntRange(1, 9), help="At most so many.")
-@click.option("--mutants", is_flag=True, help="Break the brokers: by all mutants, those named, `former` or `drawn`.")
 @click.option(
-    "--count", "drawn", type=click.IntRange(1), help=f"With --mutants drawn: how many; {DRAWN_MUTANTS} if not given."
+    "--seeds", type=click.IntRange(1), help=f"Number of seeds (default: {SEEDS}, or no limit with --minutes)."
+)
+@click.option("--from", "first", type=click.IntRange(0), default=0, show_default=True, help="First seed.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Minutes after which no seed is started.")
+@click.option(
+    "--workers", type=click.IntRange(1, MAX_WORKERS), default=1, show_default=True, help="Number of processes."
+)
+@click.option("--truncation", default="kip_320", show_default=True, help="Generation of log truncation in followers.")
+@click.option(
+    "--seed", type=click.IntRange(0), help="Run a single seed and report the outcome; also the seed of drawn mutants."
+)
+@click.option("--transcript", is_flag=True, help="With --seed: print every event.")
+@click.option("--listen", is_flag=True, help="With --seed: print every event and message.")
+@click.option("--shrink", is_flag=True, help="With --seed: find a smaller run that fails in the same way.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=30.0,
+    help="Simulated time with faults, in seconds (default: 30).",
+)
+@click.option("--kinds", type=CommaList(), help="Fault kinds to inject (default: drawn from the seed).")
+@click.option("--only", type=CommaList(int), help="With --seed: numbers of the faults to inject (default: all).")
+@click.option("--without", type=CommaList(), default=(), help="Parts of the workload to leave out.")
+@click.option("--moves", is_flag=True, help="Move partitions between brokers in every seed.")
+@click.option("--brokers", type=click.IntRange(3, 9), help="Number of brokers (default: drawn from the seed).")
+@click.option("--partitions", type=click.IntRange(1, 9), help="Maximum number of partitions.")
+@click.option("--mutants", is_flag=True, help="Hunt mutants: all, those named, `former` or `drawn`.")
+@click.option(
+    "--count",
+    "drawn",
+    type=click.IntRange(1),
+    help=f"With --mutants drawn: number of mutants (default: {DRAWN_MUTANTS}).",
 )
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"With --mutants drawn: a folder for results ({RESULTS_FOLDER}).",
+    help=f"With --mutants drawn: folder for results (default: {RESULTS_FOLDER}).",
 )
 def simulate(
     names: tuple[str, ...], seeds: int | None, first: int, minutes: float | None, workers: int, truncation: str,
     seed: int | None, transcript: bool, listen: bool, shrink: bool, mutants: bool, drawn: int | None,
     keep: Path | None, **changes: Any,
 ) -> None:  # fmt: skip
-    """Run clusters in the seeded world, break them, and check the invariants after every step.
+    """Run simulated clusters with faults, and check invariants after every step.
 
-    The same seed is the same run. The exit code is 1 where an invariant broke, or a mutant survived. `--mutants drawn`
-    changes --count places of the source, drawn by --seed, and hunts each with unit tests, stories and --seeds seeds.
+    The same seed gives the same run. The exit code is 1 if an invariant is violated or a mutant survives. `--mutants
+    drawn` changes --count locations of the source, drawn by --seed, and hunts each mutant with unit tests, stories and
+    --seeds seeds.
     """
     exit_with = click.get_current_context().exit
     if names and not mutants:
-        raise click.UsageError(f"{names[0]} is no option; mutants are named after --mutants.")
+        raise click.UsageError(f"Unexpected argument {names[0]}; mutant names require --mutants.")
     if (drawn is not None or keep is not None) and names != (DRAWN,):
-        raise click.UsageError("--count and --keep belong to --mutants drawn.")
+        raise click.UsageError("--count and --keep require --mutants drawn.")
     if DRAWN in names:
         if names != (DRAWN,):
             raise click.UsageError("--mutants drawn takes no other names.")
@@ -115,5 +130,5 @@ def _plan(seed: int, truncation: str, changes: dict[str, Any]) -> "Plan":
     ):
         for word in given:
             if word not in known:
-                raise click.UsageError(f"{option} does not know {word!r}: {', '.join(known)}.")
+                raise click.UsageError(f"{option}: unknown value {word!r}; expected one of {', '.join(known)}.")
     return Plan(seed, generation=truncation, **changes)

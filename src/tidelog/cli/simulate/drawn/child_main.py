@@ -1,8 +1,8 @@
-"""The process in which one mutant lives, started as `python -m` this module, with its orders on standard input.
+"""The process of one hunt, started as `python -m` this module, with its orders as JSON on standard input.
 
-It appends lines of JSON to the answer's file: `at` before each step, so that a time-out has a place; `found` where the
-mutant was found out; `done` at the end. SIGALRM ends it where a step takes too long. It imports nothing of what is
-mutated before the hook is there.
+It appends JSON lines to the answer file: `at` before each step, so that a time-out can be located; `found` when the
+mutant is killed; `done` at the end. SIGALRM ends the process if a step exceeds its limit. Modules that can be mutated
+are imported inside functions, because the import hook must be installed first.
 """
 
 import itertools
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from tidelog.lab.playback import Playback
 
 MEMORY = 6 << 30
-"""A mutant that never stops to gather things must not take the machine's memory."""
+"""The memory limit in bytes, so that a mutant that allocates without end does not exhaust the machine."""
 
 
 PASSED_OR_FAILED = (0, 1, 5)
-"""Codes with which pytest ends: the last is that there was no test."""
+"""pytest's exit codes for a run that was not cut short; 5 means that no test was collected."""
 
 Play = Callable[[], "Playback"]
 
 
 def measure(orders: Mapping[str, Any], answer: AnswerFile) -> None:
-    """Run tests and write down which blocks each of them reaches."""
+    """Run tests and record which blocks each of them reaches."""
     from tidelog.cli.simulate.drawn.pytest_plugins import Measuring
 
     plugin = Measuring(answer)
@@ -54,7 +54,8 @@ def tests(orders: Mapping[str, Any], answer: AnswerFile) -> None:
 
 
 def _pytest(answer: AnswerFile, arguments: list[str], plugin: object) -> int:
-    """pytest's exit code. Its temporary folders are this child's own: others clean up after each other meanwhile."""
+    """Run pytest; returns its exit code. The child has a temporary folder of its own, because pytest processes delete
+    each other's old folders in a shared one."""
     import pytest
 
     always = ["-q", "-p", "no:cacheprovider", "--timeout=0", "--basetemp", str(answer.path.with_suffix(".tmp"))]
@@ -62,7 +63,8 @@ def _pytest(answer: AnswerFile, arguments: list[str], plugin: object) -> int:
 
 
 def playbacks(scenarios: str | None) -> Iterator[tuple[str, Play]]:
-    """(name, the call that plays it); `scenarios` is a folder of stories: commands and the output they must have."""
+    """(name, function that plays the story) of all stories of the lab with all their knobs, and of the regression
+    stories in the folder `scenarios`, which contain commands and their expected output."""
     from tidelog.lab.engine import find, names, tell
 
     for name in names():
@@ -75,7 +77,7 @@ def playbacks(scenarios: str | None) -> Iterator[tuple[str, Play]]:
 
 
 def end_of(tell: Play) -> list[object]:
-    """What is judged of a telling; a story that cannot be told has an end, too."""
+    """The end of a story, to compare with others; for a story that raises, the exception."""
     try:
         verdict = tell().verdict
     except Exception as error:  # noqa: BLE001  (whatever broke is what was looked for)
@@ -95,7 +97,7 @@ def _play_file(path: Path) -> "Playback":
 
 
 def stories(orders: Mapping[str, Any], answer: AnswerFile) -> None:
-    """Play stories with all their knobs; each must end as `ends` says, or, where nothing is said, `into` gets it."""
+    """Play all stories with all their knobs, and compare their ends with `ends`; write the ends to `into` if given."""
     known: dict[str, object] | None = orders.get("ends")
     ends: dict[str, object] = {}
     for name, tell in playbacks(orders["scenarios"]):
@@ -109,7 +111,7 @@ def stories(orders: Mapping[str, Any], answer: AnswerFile) -> None:
 
 
 def seeds(orders: Mapping[str, Any], answer: AnswerFile) -> None:
-    """Run seeds until one breaks an invariant."""
+    """Run seeds until one violates an invariant."""
     from tidelog.sim.plan import Plan
     from tidelog.sim.run import run
 
@@ -130,7 +132,7 @@ STAGES: dict[str, Callable[[Mapping[str, Any], AnswerFile], None]] = {
 
 
 def _makes(orders: Mapping[str, Any]) -> dict[str, Make]:
-    """The mutant's code in the place of its module's, or probes in all modules."""
+    """The code to substitute by module: the mutant's, or all modules with probes."""
     if "probes" in orders:
         import builtins
 

@@ -1,4 +1,4 @@
-"""Running a child, and what its answer means."""
+"""Runs a hunt in a child process, and interprets the answer file that the child writes."""
 
 import json
 import signal
@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 from click import ClickException
 
 MAX_OUTPUT_LINES = 12
-"""Of a child that failed by itself."""
+"""How many lines of a failed child's output are printed."""
 
 
 START_S = 120
-"""For all that is imported before the first step."""
+"""The time limit for imports, before the first step."""
 
 
 class Killer(NamedTuple):
-    """What found a mutant out: `by` is test, story, seed or time-out; `name` says which, `said` what it said."""
+    """What killed a mutant: `by` is test, story, seed or time-out, `name` says which one, `message` is its output."""
 
     by: str
     name: str
@@ -28,7 +28,7 @@ class Killer(NamedTuple):
 
 
 class AnswerFile:
-    """The lines for the parent; `limit` bounds the step that begins."""
+    """Writes the JSON lines that the parent reads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,13 +39,13 @@ class AnswerFile:
         signal.alarm(limit)
 
     def found(self, name: str, said: str = "") -> None:
-        """What found the mutant out; only the first counts."""
+        """Report that the mutant was killed; only the first report counts."""
         if not self.is_found:
             self.is_found = True
             self._append({"found": name, "said": said})
 
     def broken(self, why: str) -> None:
-        """The hunt itself failed: that says nothing of the mutant."""
+        """Report that the hunt itself failed, which is no verdict on the mutant."""
         self._append({"broken": why})
 
     def done(self) -> None:
@@ -57,8 +57,8 @@ class AnswerFile:
 
 
 def run_child(orders: Mapping[str, Any], by: str, root: Path | None, code: bytes | None = None) -> Killer | None:
-    """What the child found, or where it took too long; None where nothing. `code` is that of the mutant, marshalled. A
-    child without a mutant that ends in another way, or a hunt that fails by itself, is a ClickException."""
+    """Run a child; returns what killed the mutant, or the step that timed out, or None. `code` is the mutant's
+    marshalled code. Raises ClickException if a child without a mutant fails, or the hunt itself does."""
     with TemporaryDirectory(prefix="tidelog-mutant-") as folder:
         answer, printed = Path(folder, "answer"), Path(folder, "said")
         answer.touch()

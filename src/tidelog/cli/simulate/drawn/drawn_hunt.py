@@ -1,4 +1,5 @@
-"""The hunt: mutants are drawn, and each meets the tests that reach it, then the stories, then seeds."""
+"""The hunt: draws mutants, and runs against each the tests that reach it, then stories, then seeds, until one kills
+it."""
 
 import json
 import marshal
@@ -22,15 +23,15 @@ from tidelog.sim.mutants.drawn.syntax import Signatures
 
 INTERRUPTED = 130
 EQUIVALENT = "equivalent"
-NO_TESTS = "There are no tests here, or no pytest to run them: only stories and seeds hunt the mutants."
+NO_TESTS = "No tests or no pytest found; mutants are hunted only by stories and seeds."
 MAX_FALSE_KILLS = 3
-"""So often a test is left out that fails without the mutant, too."""
+"""How many tests that also fail without the mutant are dropped before the wave is given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hunters:
-    """`reach`: the files of what tests reach, none where there are no tests; `ends`: the file of how stories end;
-    `seeds` of the simulator from `first` on."""
+    """What hunts each mutant. `reach` are the files of blocks that tests reach, none if there are no tests; `ends` is
+    the file of story ends; `seeds` is the number of simulator seeds, from `first` on."""
 
     reach: tuple[Path, ...]
     ends: Path
@@ -40,7 +41,7 @@ class Hunters:
 
 @dataclass(frozen=True, slots=True)
 class DrawnMutant:
-    """`code` is marshalled."""
+    """A mutant with its marshalled code."""
 
     site: Site
     code: bytes
@@ -50,7 +51,8 @@ class DrawnMutant:
 
 
 def run_drawn(count: int, seed: int, first: int, seeds: int, workers: int, keep: Path) -> int:
-    """The exit code: 1 where a mutant survived that is not known as equivalent, else 130 where it was interrupted."""
+    """Hunt drawn mutants; returns the exit code, 1 if one survived that is not known as equivalent, else 130 if
+    interrupted, else 0."""
     tree, is_complete = this_tree(), True
     verdicts: list[MutantVerdict] = []
     keep.mkdir(parents=True, exist_ok=True)
@@ -73,13 +75,14 @@ def run_drawn(count: int, seed: int, first: int, seeds: int, workers: int, keep:
                 show(f"{len(verdicts)} of {len(drawn)} mutants")
     except KeyboardInterrupt:
         is_complete = False
-        click.echo("interrupted: what there is by now", err=True)
+        click.echo("interrupted; results so far:", err=True)
     survivors = hunt_results.print_summary(tree, verdicts)
     return 1 if survivors else 0 if is_complete else INTERRUPTED
 
 
 def _unless_equivalent(verdict: MutantVerdict) -> MutantVerdict:
-    """A survivor that was read and found equivalent is one, whenever it was hunted."""
+    """The verdict, or `equivalent` for a survivor on the list of equivalents, also if it was hunted before it was
+    listed."""
     why = None if verdict.found else reason(verdict.site)
     if why is None:
         return verdict
@@ -116,8 +119,9 @@ def _by_tests(hunters: Hunters, mutant: DrawnMutant) -> Killer | None:
 
 
 def _is_confirmed(found: Killer, limits: dict[str, int], near: str) -> bool:
-    """A test beside the code fails for the mutant only; another one, or one that takes too long, may fail by itself
-    on a machine that has much else to do, or behind other tests: it must pass there without the mutant."""
+    """Whether the mutant caused the failure. A failed test beside the code is proof enough. Another test, or a
+    time-out, may fail by itself on a busy machine or after other tests, so it must pass at the same point without the
+    mutant."""
     if found.name not in limits or (found.by == "test" and found.name.startswith(near)):
         return True
     files = list(dict.fromkeys(map(_file, limits)))
@@ -137,13 +141,13 @@ def _by_stories(hunters: Hunters, mutant: DrawnMutant) -> Killer | None:
 
 
 def _story_ends(tree: SourceTree, keep: Path) -> Path:
-    """The file of how all stories end without a mutant."""
+    """The file of the ends of all stories without a mutant; written if it is missing."""
     path = keep / f"stories-{tree.source_key}-{tree.tests_key('scenarios') if tree.root else ''}.json"
     if not path.exists():
         half = path.with_suffix(".part")
         late = run_child({"stage": "stories", "scenarios": _scenarios(tree), "into": str(half)}, "story", tree.root)
         if late is not None:
-            raise click.ClickException(f"the story {late.name} takes too long")
+            raise click.ClickException(f"story {late.name} timed out")
         half.replace(path)
     return path
 
@@ -153,7 +157,7 @@ def _scenarios(tree: SourceTree) -> str | None:
 
 
 def _by_seeds(hunters: Hunters, mutant: DrawnMutant) -> Killer | None:
-    """A seed counts that an unbroken cluster passes."""
+    """The seed that kills the mutant; seeds that fail without the mutant are skipped."""
     seed, end = hunters.first, hunters.first + hunters.seeds
     while seed < end:
         orders = mutant.orders("seeds", first=seed, count=end - seed)

@@ -1,7 +1,6 @@
-"""What became of mutants, a line of JSON each, so that a hunt that was cut off goes on where it was.
+"""Verdicts on drawn mutants: stored as JSON lines, so that an interrupted hunt resumes, and printed.
 
-A mutant that was found out stays so while the sources are the same; one that survived is hunted again where there are
-other tests, or more seeds.
+A killed mutant stays killed while the sources are the same. A survivor is hunted again if tests or seeds changed.
 """
 
 import json
@@ -17,12 +16,12 @@ from tidelog.cli.simulate.drawn.source_tree import SourceTree
 from tidelog.sim.mutants.drawn.drawing import Site
 
 KINDS = ("test", "story", "seed", "time-out")
-"""What may kill a mutant, in the order of the summary."""
+"""What can kill a mutant, in the order of the summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class MutantVerdict:
-    """`found`: by what, None where the mutant survived; `before` and `after` show the change."""
+    """`found` is what killed the mutant, None if it survived; `before` and `after` show the change."""
 
     site: Site
     found: Killer | None
@@ -33,7 +32,8 @@ class MutantVerdict:
 
 @dataclass(slots=True)
 class StoredVerdicts:
-    """`seeds`: how many are to hunt each mutant, from the first on."""
+    """The verdicts of earlier hunts. A survivor counts only if it met the same tests and seeds: `seeds` from `first`
+    on."""
 
     path: Path
     tests_key: str
@@ -83,7 +83,7 @@ def verdict_row(tree: SourceTree, number: int, verdict: MutantVerdict) -> str:
 
 
 def print_summary(tree: SourceTree, verdicts: Sequence[MutantVerdict]) -> int:
-    """Print the survivors and the sum; how many survived that are not known to be equivalent."""
+    """Print survivors and totals; returns how many survived without being known as equivalent."""
     survivors = [verdict for verdict in verdicts if verdict.found is None]
     for verdict in survivors:
         site = verdict.site

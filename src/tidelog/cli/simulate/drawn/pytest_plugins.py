@@ -1,4 +1,4 @@
-"""What pytest tells a child: which blocks each test reaches, or which test found the mutant out."""
+"""pytest plugins of a child: they record which blocks each test reaches, or which test kills the mutant."""
 
 import time
 from collections.abc import Generator, Mapping
@@ -9,14 +9,14 @@ import pytest
 from tidelog.cli.simulate.drawn.child_process import AnswerFile
 
 MEASURED_S = 240
-"""A test that takes longer while it is measured ends the measurement."""
+"""The time limit of a test during measurement; exceeding it ends the measurement."""
 
 reached: set[str] = set()
-"""The blocks that ran since it was emptied."""
+"""The blocks that ran since the set was cleared."""
 
 
 class Measuring:
-    """Seconds and blocks of each test that passes."""
+    """Records seconds and blocks of each test that passes."""
 
     def __init__(self, answer: AnswerFile) -> None:
         self._answer = answer
@@ -44,14 +44,15 @@ class Measuring:
             self._failed.add(report.nodeid)
 
     def result(self) -> dict[str, Any]:
-        """`imported` ran while modules were imported; a test that fails by itself finds no mutant out."""
+        """The measurement; `imported` are blocks that ran during collection. Failed tests are left out: they would kill
+        any mutant."""
         passed = {name: figures for name, figures in self._tests.items() if name not in self._failed}
         return {"imported": self._imported, "tests": passed, "failed": sorted(self._failed)}
 
 
 class Killing:
-    """`limits`: the tests to run, file by file in this order, and the seconds that each may take. In a file they keep
-    their own order, for they may share what earlier ones have changed."""
+    """Runs the tests of `limits`, each with its time limit in seconds, file by file in this order. Within a file tests
+    keep their own order, because they may depend on earlier ones."""
 
     def __init__(self, limits: Mapping[str, int], answer: AnswerFile) -> None:
         self._limits = limits

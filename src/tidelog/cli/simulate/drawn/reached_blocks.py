@@ -1,4 +1,5 @@
-"""Which tests reach which block: measured once for each folder of tests, kept until the tree or the tests change."""
+"""Which tests reach which block: measured once per folder of tests, and stored until the sources or the tests
+change."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -17,15 +18,15 @@ from tidelog.sim.mutants.drawn.drawing import Site
 from tidelog.sim.mutants.drawn.importing import name_of
 
 BUDGET_S = 20.0
-"""So much measured time of tests hunts a mutant in one wave, the quickest first."""
+"""The measured time of the tests in one wave, fastest first."""
 LEAST_LIMIT_S, LIMIT_TIMES = 20, 10
-"""A test may take this long, or so many times what was measured, before it counts as hanging."""
+"""A test times out after this many seconds, or this many times its measured time, whichever is longer."""
 
 
 @dataclass(slots=True)
 class ReachedBlocks:
-    """`tests`: seconds of each test; `by_block`: the tests that reach a block; `imported`: blocks that ran while tests
-    were imported, which any test may depend on."""
+    """The seconds of each test, the tests by block, and the blocks that ran during imports, on which any test may
+    depend."""
 
     tests: dict[str, float] = field(default_factory=dict)
     by_block: dict[str, list[str]] = field(default_factory=dict)
@@ -40,7 +41,8 @@ class ReachedBlocks:
                 self.by_block.setdefault(block, []).append(name)
 
     def waves(self, site: Site, mirror: str) -> Iterator[dict[str, int]]:
-        """Tests that reach the site, with the seconds that each may take: those of its own folder, then the others."""
+        """Yield the tests that reach the site, with time limits in seconds: those of its own folder, then the
+        others."""
         block = name_of(site.module, site.block)
         names = set(self.by_block.get(block, ()))
         if block in self.imported:
@@ -52,7 +54,8 @@ class ReachedBlocks:
                 yield {name: limit(self.tests[name]) for name in chosen}
 
     def _within_budget(self, names: Iterable[str]) -> list[str]:
-        """The quickest tests; those of one file stand together, for they may share what is slow to make."""
+        """The fastest tests within the budget, grouped by file, because tests of a file may share expensive
+        fixtures."""
         chosen: dict[str, list[str]] = {}
         left = BUDGET_S
         for name in sorted(names, key=lambda name: (self.tests[name], name)):
@@ -69,7 +72,7 @@ def limit(seconds: float) -> int:
 
 
 def measured(tree: SourceTree, keep: Path, workers: int, show: Show) -> list[Path]:
-    """The files of what each folder's tests reach; what is not there yet is measured."""
+    """The files of blocks that each folder's tests reach; missing files are measured."""
     assert tree.root is not None
     paths = {
         folder: keep / f"reach-{folder}-{tree.source_key}-{tree.tests_key(folder)}.json" for folder in TEST_FOLDERS
@@ -96,5 +99,5 @@ def _measure(wanted: tuple[str, str]) -> None:
     orders = {"stage": "measure", "paths": [f"tests/{folder}"], "into": half, "probes": sorted(tree.sources)}
     late = run_child(orders, "test", tree.root)
     if late is not None:
-        raise ClickException(f"{late.name} took too long while it was measured")
+        raise ClickException(f"{late.name} timed out during measurement")
     Path(half).replace(into)

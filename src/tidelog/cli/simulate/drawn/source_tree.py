@@ -1,4 +1,4 @@
-"""What there is to mutate, and whether there are tests: a checkout has some, an installed wheel has none."""
+"""The sources that can be mutated, and the tests, which a checkout has and an installed wheel does not."""
 
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -10,8 +10,8 @@ import tidelog
 from tidelog.sim.mutants.drawn.drawing import is_target
 
 TEST_FOLDERS = ("log", "partition", "controller", "coordinator", "node", "api", "client", "audit", "shell")
-"""Folders of tests that hunt mutants: the mirrors of what is mutated first. The others need more than this process, or
-look at other things; stories and seeds hunt by themselves."""
+"""Folders of tests that hunt mutants: those that mirror the mutated packages. Other tests need more than one process or
+test something else; stories and seeds are run separately."""
 
 NOT_HASHED = ("cli/", "sim/mutants/", "spark/")
 """Parts of the package that no hunt depends on."""
@@ -19,7 +19,7 @@ NOT_HASHED = ("cli/", "sim/mutants/", "spark/")
 
 @dataclass(frozen=True)
 class SourceTree:
-    """`package` is the folder of `tidelog`; `root` that of the checkout, None where there are no tests."""
+    """`package` is the folder of `tidelog`; `root` is that of the checkout, None if there are no tests."""
 
     package: Path
     root: Path | None
@@ -29,29 +29,29 @@ class SourceTree:
 
     @cached_property
     def sources(self) -> dict[str, str]:
-        """Module → source of all that is mutated."""
+        """Module → source, for all modules that are mutated."""
         targets = (path for path in self._files() if is_target(self._inside(path)))
         return {self._module(path): path.read_text(encoding="utf-8") for path in targets}
 
     def path(self, module: str) -> Path:
-        """The file of a module that is mutated."""
+        """The file of a mutated module."""
         base = self.package.joinpath(*module.split(".")[1:])
         return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
 
     @cached_property
     def source_key(self) -> str:
-        """Changes with every file that a hunt depends on, the tests apart."""
+        """A hash of all files that a hunt depends on, except tests."""
         return _digest(self.package, [path for path in self._files() if not self._inside(path).startswith(NOT_HASHED)])
 
     def tests_key(self, folder: str) -> str:
-        """Changes with the tests of a folder, and with what all tests share."""
+        """A hash of the tests of a folder and the files that all tests share."""
         assert self.root is not None
         tests = self.root / "tests"
         return _digest(tests, [*sorted(tests.glob("*.py")), *sorted((tests / folder).rglob("*.py"))])
 
     @cached_property
     def all_tests_key(self) -> str:
-        """Changes with any test that hunts; empty where there are none."""
+        """A hash of all tests that hunt; empty if there are none."""
         return "-".join(map(self.tests_key, (*TEST_FOLDERS, "scenarios"))) if self.root else ""
 
     def _files(self) -> list[Path]:
@@ -67,14 +67,14 @@ class SourceTree:
 
 
 def mirror(module: str) -> str:
-    """How node ids of the tests beside the module begin."""
+    """The prefix of node IDs of the tests that mirror the module."""
     part = module.split(".")[1]
     return "tests/api/records/" if part == "api" else f"tests/{part}/"
 
 
 @cache
 def this_tree() -> SourceTree:
-    """The tree that this process runs; its tests count where pytest is there, too."""
+    """The tree of the running process; it has tests only if pytest is installed."""
     assert tidelog.__file__ is not None
     package = Path(tidelog.__file__).parent
     root = package.parent.parent
