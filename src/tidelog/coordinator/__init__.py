@@ -1,7 +1,7 @@
-"""Group and transaction coordinators: state machines whose state is what a partition of an internal topic holds.
+"""Group and transaction coordinators: state machines whose state is the content of a partition of an internal topic.
 
-A handler returns (response, records); the records are appended to the partition and replayed, and only replay changes
-what must survive. Whatever a failover may forget (who waits for an answer, timers, a rebalance under way) is soft
-state of the machine. `shard` is the runtime that both kinds share; start there.
-`coordinator` is the way in and out for the broker: which shards it leads, and one answer from several of them.
+A handler returns (response, records). The records are appended to the partition and replayed; only replay changes state
+that must survive a failover. Everything else (requests that wait for a response, timers, a rebalance in progress) is
+soft state of the machine. `shard` is the runtime that both kinds share; start there. `coordinator` is the broker's
+interface: the shards that it leads, and responses combined from several of them.
 """

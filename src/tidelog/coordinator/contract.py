@@ -1,4 +1,4 @@
-"""What a shard and its state machine promise each other."""
+"""The interface between a shard and its state machine."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,18 +18,18 @@ COORDINATOR_CODES = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client of a coordinator is told where its partition refused; other codes pass unchanged."""
+"""The error code that a client gets when the partition refuses an append; other codes pass unchanged."""
 
 
 class Change(NamedTuple):
-    """One record to be: messages of `wire.messages`; a None value is a tombstone."""
+    """A record to write, as messages of `wire.messages`; a None value is a tombstone."""
 
     key: Any
     value: Any
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """The transaction that changes belong to: they count when a marker commits it."""
+    """The transaction that changes belong to: they take effect when a marker commits it."""
 
     producer_id: int
     producer_epoch: int
@@ -37,10 +37,10 @@ class ProducerIdAndEpoch(NamedTuple):
 
 @dataclass(slots=True)
 class Result:
-    """What an operation came to. A None response means that nobody waits for this operation itself.
+    """The outcome of an operation. A None response means that no request waits for this operation itself.
 
-    `settled` is called with NONE once the changes are committed, or with the code that came instead. With a
-    `transaction` the changes are part of it.
+    `on_done` is called with NONE once the changes are committed, or with the error code otherwise. With a `transaction`
+    the changes are part of it.
     """
 
     response: Any = None
@@ -59,21 +59,21 @@ class Machine(Protocol):
     def encode(self, change: Change) -> tuple[bytes, bytes | None]: ...
 
     def decode(self, key: bytes, value: bytes | None) -> Change | None:
-        """None where the record is of a kind that this machine does not hold."""
+        """None if this machine does not hold records of this kind."""
 
     def replay(self, offset: int, change: Change) -> None: ...
 
     def replay_pending(self, offset: int, change: Change, producer_id: int) -> None:
-        """The change counts when the producer's transaction is committed."""
+        """The change takes effect when the producer's transaction is committed."""
 
     def replay_end(self, offset: int, producer_id: int, *, committed: bool) -> None:
         """A marker ended the producer's transaction."""
 
     def commit(self, high_watermark: int) -> None:
-        """Changes below the high watermark may be shown to readers."""
+        """Changes below the high watermark become visible to readers."""
 
     def loaded(self) -> Iterable[Run]:
-        """Everything is replayed: set timers, and return what must be done first."""
+        """Everything is replayed: set timers, and return the operations to run first."""
 
     def resigned(self) -> None:
-        """Answer everybody who waits with NOT_COORDINATOR."""
+        """Answer every waiting request with NOT_COORDINATOR."""

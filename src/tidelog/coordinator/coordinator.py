@@ -1,9 +1,8 @@
-"""What the coordinators of groups and of transactions have in common: requests in, effects out, and the news of their
-partitions.
+"""What the coordinators of groups and of transactions share: requests in, effects out, and changes of their partitions.
 
-A request is handed down with a token and, later or at once, answered by a `Reply`; `finish`, a function of the API's
-own file, gives the answer the shape of the request's version. `Shards` are the partitions that this broker leads,
-`Gatherings` make one answer of what several of them say.
+A request comes with a token and is answered, at once or later, by a `Reply`. `finish`, a function of the API's own
+file, gives the response the shape of the request's version. `Shards` are the partitions that this broker leads;
+`CombinedResponses` builds one response from those of several shards.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ class _CombinedResponse:
 
 
 class CombinedResponses:
-    """Answers in the making. Each part is given a token of its own, a negative number, which no request has."""
+    """Responses that wait for parts. Each part has a token of its own, a negative number, which no request has."""
 
     def __init__(self) -> None:
         self._parts: dict[int, tuple[_CombinedResponse, int]] = {}
@@ -45,7 +44,7 @@ class CombinedResponses:
         return len(self._parts)
 
     def open(self, token: int, parts: int, combine: Combine) -> list[int]:
-        """Tokens for so many parts, at least one; `combine` gets the parts in this order."""
+        """Tokens for this number of parts, at least one; `combine` gets the parts in this order."""
         assert parts > 0
         combined = _CombinedResponse(token, combine, parts, [None] * parts)
         tokens = [next(self._tokens) for _ in range(parts)]
@@ -54,7 +53,7 @@ class CombinedResponses:
         return tokens
 
     def add_part(self, part: int, response: Any) -> tuple[int, Any] | None:
-        """Note one part; token and answer once none is missing."""
+        """Store one part; return the token and the response once no part is missing."""
         combined, index = self._parts.pop(part)
         combined.parts[index] = response
         combined.missing -= 1
@@ -67,9 +66,9 @@ M = TypeVar("M", bound=Machine)
 
 
 class Shards(Generic[M]):
-    """Which partitions of its topic this broker leads, and the way in to each; `build` makes the state machine of a new
-    shard. Inputs name a partition index; what it no longer leads is ignored, because the news of a lost leadership may
-    cross with anything. `drain` gives what the inputs since the last call came to."""
+    """The partitions of the coordinator's topic that this broker leads. `build` makes the state machine of a new shard.
+    Inputs name a partition index; an input for a partition that is not led here is ignored, because it may cross with
+    the loss of leadership. `drain` returns the effects of the inputs since the last call."""
 
     def __init__(self, context: ShardContext, topic: str, build: Callable[[Shard], M]) -> None:
         self.context = context
@@ -121,7 +120,7 @@ class Shards(Generic[M]):
     # Leadership and the log.
 
     def elected(self, partition: int, epoch: int) -> None:
-        """Begin to load, or only take note of the epoch where this broker led already."""
+        """Start loading, or only store the epoch if this broker leads already."""
         shard = self._shards.get(partition)
         if shard is not None:
             shard.epoch = max(shard.epoch, epoch)
@@ -180,11 +179,12 @@ class Shards(Generic[M]):
 
 
 class Coordinator(Generic[M]):
-    """Every input returns the effects to carry out in order. `Append` is answered by `appended` or `append_failed`
-    first of all. After `loaded`, and whenever the high watermark moves, `committed` is called."""
+    """Every input returns the effects to carry out, in order. Each `Append` is answered by `appended` or
+    `append_failed` before any other input. `committed` is called after `loaded` and whenever the high watermark moves.
+    """
 
     _HANDLERS: ClassVar[Mapping[type, Callable[..., None]]]
-    """The type of a request → the method that takes its token, the request and what `_handle` got beside it."""
+    """The type of a request → the method that takes its token, the request, and the caller's other arguments."""
 
     def __init__(self, context: ShardContext, topic: str, build: Callable[[Shard], M]) -> None:
         self._shards = Shards[M](context, topic, build)
@@ -213,11 +213,12 @@ class Coordinator(Generic[M]):
         return self._input(now, self._shards.elected, partition, epoch)
 
     def load(self, partition: int, batches: Iterable[Buffer], now: Time) -> list[Effect]:
-        """The next whole batches of the partition's log, in order. CorruptLog or ApiError where they cannot be read."""
+        """The next whole batches of the partition's log, in order. Raises CorruptLog or ApiError if they cannot be
+        read."""
         return self._input(now, self._shards.load, partition, batches)
 
     def loaded(self, partition: int, now: Time) -> list[Effect]:
-        """Everything below the end of the log was loaded."""
+        """Everything below the end of the log was passed to `load`."""
         return self._input(now, self._shards.loaded, partition)
 
     def resigned(self, partition: int, now: Time) -> list[Effect]:
@@ -235,7 +236,7 @@ class Coordinator(Generic[M]):
 
     @property
     def next_deadline(self) -> int | None:
-        """Monotonic milliseconds before which `wake` has nothing to do."""
+        """Monotonic milliseconds; `wake` has nothing to do before."""
         return self._shards.context.timers.next_deadline
 
     def wake(self, now: Time) -> list[Effect]:
@@ -246,15 +247,15 @@ class Coordinator(Generic[M]):
         try:
             function(*arguments)
             self._before_drain()
-        finally:  # a request that fails costs its connection, not the timers that it had set
+        finally:  # a request that fails closes its connection; the timers that it set must still fire
             self.alarm.set(self.next_deadline)
         return [drained for effect in self._shards.drain() if (drained := self._finished(effect)) is not None]
 
     def _before_drain(self) -> None:
-        """What an input came to is complete: the last chance to add effects of it all."""
+        """Add effects that depend on everything that this input caused."""
 
     def _finished(self, effect: Effect) -> Effect | None:
-        """A part of an answer is kept until it is whole; a whole one gets its final shape."""
+        """None for a part of an incomplete response; a complete response gets its final shape."""
         if not isinstance(effect, Reply):
             return effect
         token, response = effect.token, effect.response

@@ -1,12 +1,11 @@
-"""Patterns that clients send, in RE2's language and, as RE2, in linear time: Python's own backtracking would let one of
-a dozen characters hold up the broker for hours. Kafka uses re2j; what is wrong with a pattern is said in its words.
-"""
+"""Patterns that clients send, in RE2's syntax and, as in RE2, matched in linear time: with Python's backtracking a
+pattern of a dozen characters could block the broker for hours. Kafka uses re2j; errors have its wording."""
 
 from collections.abc import Callable
 from functools import lru_cache
 
 MAX_BYTES = 1 << 20
-"""What a compiled pattern may take."""
+"""Memory limit of a compiled pattern."""
 
 _AS_KAFKA = {
     "missing ]": "missing closing ]",
@@ -23,13 +22,13 @@ _AS_KAFKA = {
 
 
 class PatternProblem(Exception):
-    """The text is no pattern."""
+    """The text is not a valid pattern."""
 
 
 @lru_cache(maxsize=256)
 def whole_matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole text is what the pattern describes. PatternProblem where it is none."""
-    import re2  # few brokers ever need it
+    """A function that tells whether a whole text matches the pattern. Raises PatternProblem if it is invalid."""
+    import re2  # imported here because few brokers need it
 
     options = re2.Options()
     options.log_errors = False

@@ -1,4 +1,4 @@
-"""Which partition of its internal topic a coordinator's key belongs to, as every Kafka broker computes it."""
+"""The partition of its internal topic that a coordinator's key belongs to, computed as every Kafka broker does."""
 
 from functools import lru_cache
 

@@ -1,16 +1,17 @@
 """The runtime of one coordinator shard: one partition of an internal topic and the state machine that it feeds.
 
-The order of things, which is all that this file is about:
-- An operation runs against the newest state and gives a `Result`: a response, changes, or both.
-- Changes become one record batch; the node appends it at once. Until it has answered, later operations queue, so that
-  each sees the state that the one before left behind.
-- Appended changes are replayed, and only then may the machine's lasting state differ. A failed append therefore
-  leaves nothing to undo there; what soft state an operation had changed, its `settled` puts right.
-- The response leaves when the high watermark passes what was written before it, also where the operation itself wrote
-  nothing: an answer must not tell of what may yet be lost. Readers see only committed state.
-- When leadership goes, everybody who waits is told NOT_COORDINATOR and the machine is dropped; the next leader
-  replays the partition. Until its high watermark has passed what it loaded, readers wait: a new leader's high
-  watermark may be behind what the old one acknowledged (REPLICATION.md, rule 9).
+This file keeps the following order:
+
+- An operation runs against the newest state and returns a `Result`: a response, changes, or both.
+- Changes become one record batch, which the node appends at once. Later operations queue until the append is done, so
+  that each sees the state that the one before left behind.
+- Appended changes are replayed, and only replay changes durable state. After a failed append there is nothing to undo
+  there; `on_done` restores soft state that the operation had changed.
+- The response is sent when the high watermark passes everything written before it, even if the operation itself wrote
+  nothing: a response must not show state that may still be lost. Readers see only committed state.
+- When leadership is lost, all waiting requests are answered NOT_COORDINATOR and the machine is dropped; the next leader
+  replays the partition. Readers wait until its high watermark has passed what it loaded: a new leader's high watermark
+  may be behind what the old one acknowledged (REPLICATION.md, rule 9).
 """
 
 from collections import deque
@@ -52,7 +53,7 @@ class _Operation(NamedTuple):
 
 
 class _PendingResponse(NamedTuple):
-    """An answer that leaves when the high watermark reaches `end_offset`."""
+    """A response that is sent when the high watermark reaches `end_offset`."""
 
     end_offset: int
     deadline: int
@@ -62,7 +63,7 @@ class _PendingResponse(NamedTuple):
 
 
 class Shard:
-    """`high_watermark` and `end_offset` are exclusive ends: of what is committed, of what was replayed."""
+    """`high_watermark` and `end_offset` are exclusive ends: of the committed part, and of the replayed part."""
 
     def __init__(
         self, context: ShardContext, partition: TopicPartition, epoch: int, machine: "Callable[[Shard], Machine]"
@@ -93,14 +94,14 @@ class Shard:
         return self.context.now
 
     def reply(self, token: int, response: Any) -> None:
-        """Answer at once a request that the machine held back."""
+        """Answer a request that the machine kept waiting."""
         self.context.effects.append(effects.Reply(token, response))
 
     def event(self, kind: str, *, level: str = "info", **fields: Any) -> None:
         self.context.effects.append(effects.Event(kind, fields, level))
 
     def set_timer(self, key: Hashable, delay_ms: int, run: Run) -> None:
-        """Run the operation after the delay, in place of what was set for the key before."""
+        """Run the operation after the delay. Replaces the timer that was set for the key."""
         self._fired.pop(key, None)
         self.context.timers.set(self.partition.partition, key, self.now.mono + delay_ms, (self, key, run))
 
@@ -112,7 +113,7 @@ class Shard:
         return self.context.timers.deadline(self.partition.partition, key) is not None
 
     def fired(self, key: Hashable, run: Run) -> None:
-        """The timer went off. Until `run_fired` came to it, also behind an append, it can still be cancelled."""
+        """The timer is due. It can still be cancelled until `run_fired` reaches it, which may be behind an append."""
         self._fired[key] = run
 
     def run_fired(self, key: Hashable, run: Run) -> None:
@@ -121,7 +122,7 @@ class Shard:
     # Operations.
 
     def execute(self, run: Run, token: int | None = None, refuse: Refuse | None = None) -> None:
-        """Run a writing operation; `refuse` makes the response to the token from a code."""
+        """Run a writing operation; `refuse` makes the response to the token from an error code."""
         operation = _Operation(run, token, refuse)
         if self.is_loading:
             self._refuse(operation, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -131,7 +132,7 @@ class Shard:
             self._run(operation)
 
     def execute_once_loaded(self, run: Run) -> None:
-        """An operation that nobody asked for."""
+        """Run an operation that no request started."""
         if self.is_loading:
             self._once_loaded.append(run)
         else:
@@ -159,7 +160,7 @@ class Shard:
             self._respond_when_committed(operation, result)
 
     def _respond_when_committed(self, operation: _Operation, result: Result) -> None:
-        """Everything that the operation wrote is in the log; let its answer wait for the high watermark."""
+        """Everything that the operation wrote is in the log; its response waits for the high watermark."""
         if result.response is None and result.on_done is None:
             return
         if self._pending_responses or self.end_offset > self.high_watermark:
@@ -194,7 +195,8 @@ class Shard:
     # The log's side.
 
     def _append(self, operation: _Operation, result: Result) -> None:
-        batch = self._batch(result)  # before the shard waits for it: what cannot be encoded must not block those behind
+        # Encode before the shard waits for the append: an encoding error must not block the queue.
+        batch = self._batch(result)
         token = next(self.context.tokens)
         self._appending = operation, result
         self.context.appends[token] = self
@@ -232,8 +234,8 @@ class Shard:
                 self.machine.replay_pending(offset, change, result.transaction.producer_id)
 
     def transaction_ended(self, offset: int, producer_id: int, *, committed: bool) -> None:
-        """A marker was appended: whatever the coordinator itself has not appended yet comes after it. One that is
-        appended meanwhile is loaded with all else."""
+        """A marker was appended. What this coordinator has not appended yet comes after it. While the shard is loading,
+        the marker is loaded with the rest of the log."""
         if self.is_loading:
             return
         self.machine.replay_end(offset, producer_id, committed=committed)
@@ -262,7 +264,7 @@ class Shard:
             self._run(self._queue.popleft())
 
     def committed(self, high_watermark: int) -> None:
-        """The high watermark moved; one that went back says nothing new."""
+        """The high watermark moved. A lower one than before changes nothing."""
         if high_watermark <= self.high_watermark:
             return
         self.high_watermark = high_watermark
@@ -274,13 +276,14 @@ class Shard:
         self._set_commit_timer()
 
     def _set_commit_timer(self) -> None:
-        """Where nobody waits any more the timer is let run out: to postpone it is cheaper than to set it anew."""
+        """If no response waits, the timer is left to expire: postponing a timer later is cheaper than setting a new
+        one."""
         if self._pending_responses:
             delay_ms = max(self._pending_responses[0].deadline - self.now.mono, 0)
             self.set_timer("commit", delay_ms, self._commit_timed_out)
 
     def _commit_timed_out(self) -> Result:
-        """What was appended may yet be committed, so nothing is undone: the client only stops waiting."""
+        """The append may still be committed, so nothing is undone: only the client stops waiting."""
         while self._pending_responses and self._pending_responses[0].deadline <= self.now.mono:
             waiting = self._pending_responses.popleft()
             self._fail(waiting.operation, waiting.respond is not None, waiting.on_done, ErrorCode.REQUEST_TIMED_OUT)
@@ -290,8 +293,8 @@ class Shard:
     # Leadership.
 
     def load(self, content: Buffer) -> None:
-        """Replay whole batches. What cannot be read is told of and passed over, as are records of unknown
-        kinds: a shard that never came up would cost every group of it."""
+        """Replay whole batches. Unreadable records are reported and skipped, as are records of unknown kinds: a shard
+        that never loads would make all of its groups unavailable."""
         for batch in records.batches(content):
             try:
                 self._load_batch(content, batch)
@@ -329,7 +332,7 @@ class Shard:
         self._once_loaded.clear()
 
     def resigned(self) -> None:
-        """Drop everything; the caller forgets the shard."""
+        """Drop everything; the caller removes the shard."""
         self.is_alive = False
         pending = [] if self._appending is None else [self._appending]
         for operation, result in pending:

@@ -1,6 +1,6 @@
-"""A table with two views: the newest values, which writers see, and the committed ones, which readers see.
+"""A table with two views: the newest values for writers, and the committed values for readers.
 
-Every change names the log offset of its record. Until the high watermark passes it, the value before it is kept.
+Every change has the log offset of its record. The value before it is kept until the high watermark passes that offset.
 """
 
 from collections import deque
@@ -12,8 +12,8 @@ V = TypeVar("V")
 
 
 class Timeline(Generic[K, V]):
-    """`newest` may be read freely and is changed by `set` only. `_before` holds, for each key with changes that are
-    not committed, the values before them, the oldest first: so its first is the committed value."""
+    """`newest` may be read freely; only `set` changes it. `_before` holds, for each key with uncommitted changes, the
+    values before them, oldest first; the first one is therefore the committed value."""
 
     __slots__ = ("_before", "_changes", "newest")
 
@@ -26,7 +26,7 @@ class Timeline(Generic[K, V]):
         return f"<Timeline {len(self.newest)} values, {len(self._changes)} changes to commit>"
 
     def set(self, key: K, value: V | None, offset: int) -> None:
-        """Replay one change, None meaning removal. Offsets do not descend."""
+        """Replay one change; None removes the key. Offsets never decrease."""
         assert not self._changes or self._changes[-1][0] <= offset
         self._before.setdefault(key, deque()).append(self.newest.get(key))
         self._changes.append((offset, key))
@@ -48,7 +48,7 @@ class Timeline(Generic[K, V]):
                 yield key, before[0]
 
     def commit(self, high_watermark: int) -> None:
-        """Every change whose offset is below the high watermark is committed."""
+        """Every change with an offset below the high watermark is committed."""
         while self._changes and self._changes[0][0] < high_watermark:
             _, key = self._changes.popleft()
             before = self._before[key]
@@ -58,5 +58,5 @@ class Timeline(Generic[K, V]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds nothing in either view."""
+        """Whether both views are empty."""
         return not self.newest and not self._before

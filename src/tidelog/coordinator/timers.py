@@ -1,7 +1,7 @@
-"""Deadlines by key, with cancel and cheap postponement.
+"""Deadlines by key, with cancellation and cheap postponement.
 
-A heartbeat moves a deadline further away thousands of times for each time that it is reached, so a later deadline is
-only written down; the heap is put right when the old one comes up. Nothing is done for a key whose time is not near.
+A heartbeat postpones a deadline thousands of times for each time that it is reached. A later deadline is therefore only
+stored; the heap is corrected when the old one comes up.
 """
 
 from collections.abc import Hashable
@@ -15,7 +15,7 @@ _Key = tuple[Hashable, Hashable]
 
 
 class _Entry(Generic[Action]):
-    """`queued` is the deadline under which the heap holds the key: never later than `deadline`."""
+    """`queued` is the deadline under which the heap holds the key. It is never later than `deadline`."""
 
     __slots__ = ("action", "deadline", "queued")
 
@@ -26,7 +26,8 @@ class _Entry(Generic[Action]):
 
 
 class Timers(Generic[Action]):
-    """What to do when, for keys in sets that are cancelled together. Deadlines are monotonic milliseconds."""
+    """Actions with deadlines, by key; keys belong to groups that are cancelled together. Deadlines are monotonic
+    milliseconds."""
 
     def __init__(self) -> None:
         self._entries: dict[_Key, _Entry[Action]] = {}
@@ -40,7 +41,7 @@ class Timers(Generic[Action]):
         return f"<Timers {len(self)} set, next at {self.next_deadline}>"
 
     def set(self, group: Hashable, key: Hashable, deadline: int, action: Action) -> None:
-        """Set the key's deadline and action in place of any earlier ones."""
+        """Set the key's deadline and action. Replaces earlier ones."""
         full = (group, key)
         entry = self._entries.get(full)
         if entry is not None and deadline >= entry.queued:
@@ -53,25 +54,25 @@ class Timers(Generic[Action]):
         self._entries.pop((group, key), None)
 
     def cancel_group(self, group: Hashable) -> None:
-        """Cancel every key of the group; takes time by the number of all keys."""
+        """Cancel every key of the group; takes time proportional to the number of all keys."""
         for full in [full for full in self._entries if full[0] == group]:
             del self._entries[full]
 
     def deadline(self, group: Hashable, key: Hashable) -> int | None:
-        """When the key is due; None where it is not set."""
+        """The key's deadline; None if it is not set."""
         entry = self._entries.get((group, key))
         return None if entry is None else entry.deadline
 
     @property
     def next_deadline(self) -> int | None:
-        """A time before which nothing is due; the earliest deadline is here or later."""
+        """A time before which nothing is due; the earliest deadline is not before it."""
         heap, entries = self._heap, self._entries
         while heap and entries.get(heap[0][2]) is not heap[0][3]:
             heappop(heap)
         return heap[0][0] if heap else None
 
     def due(self, now: int) -> list[Action]:
-        """Take out the actions whose deadline is not after `now`, the earliest first."""
+        """Remove and return the actions whose deadline is not after `now`, earliest first."""
         found: list[tuple[int, Action]] = []
         while self._heap and self._heap[0][0] <= now:
             _, _, full, entry = heappop(self._heap)

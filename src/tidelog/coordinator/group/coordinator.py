@@ -1,6 +1,6 @@
-"""The group coordinator of one broker: for each request, the shards that it goes to and the rule that answers it.
+"""The group coordinator of one broker: for each request, its shards and the rule that answers it.
 
-Responses have the shape of the newest version. Where several shards answer, their parts are put together here.
+Responses have the shape of the newest version. If several shards answer, their parts are combined here.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,8 +55,8 @@ from tidelog.wire.messages.transactions.txn_offset_commit import TxnOffsetCommit
 
 
 class Caller(NamedTuple):
-    """Who sent a request, and in which version. `partitions` is the size of the group topic as the cluster knows it,
-    0 where it does not exist yet."""
+    """The sender of a request, and its version. `partitions` is the size of the group topic in the cluster metadata, 0
+    if it does not exist yet."""
 
     client_id: str = ""
     client_host: str = ""
@@ -75,8 +75,8 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         cluster: Cluster | None = None,
         group_config: Callable[[str], GroupConfig] | None = None,
     ) -> None:
-        """`cluster` is read whenever a consumer group's subscriptions are looked at, `group_config` tells a group's
-        options, as they are now."""
+        """`cluster` is read whenever a consumer group's subscriptions are evaluated; `group_config` returns a group's
+        current options."""
         self.config = config
         self._group_config = group_config or (lambda _: GroupConfig({}, config))
         self._cluster: Cluster = NoTopics() if cluster is None else cluster
@@ -88,23 +88,25 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return GroupMachine(shard, self.config, self._entropy, HOOKS, self._cluster, self._group_config)
 
     def partition_for(self, group_id: str, partitions: int = 0) -> int:
-        """The partition of the group topic that holds the group, of so many, or of as many as it will be made with."""
+        """The partition of the group topic that holds the group. `partitions` is the size of the topic; 0 means the
+        size that it will be created with."""
         return partition_for(group_id, partitions or self.config.offsets_topic_num_partitions)
 
     def handle(self, token: int, request: Any, caller: Caller, now: Time, finish: Finish | None = None) -> list[Effect]:
-        """Any request of the group APIs except FindCoordinator; tokens are not negative. OffsetFetch comes in the form
-        with groups, LeaveGroup with members, and topics with both name and id."""
+        """Handle any request of the group APIs except FindCoordinator; tokens are not negative. OffsetFetch has the
+        form with groups, LeaveGroup the form with members, and topics have both name and ID."""
         return self._handle(now, finish, token, request, caller)
 
     def transaction_ended(
         self, partition: int, offset: int, producer_id: int, now: Time, *, committed: bool
     ) -> list[Effect]:
-        """A marker was appended to the partition at this offset, by its transaction's coordinator."""
+        """The transaction coordinator appended a marker to the partition at this offset."""
         ended = partial(self._shards.transaction_ended, committed=committed)
         return self._input(now, ended, partition, offset, producer_id)
 
     def topics_changed(self, topics: Iterable[str], now: Time) -> list[Effect]:
-        """Topics appeared, changed or left the cluster: consumer groups that subscribe to them look again."""
+        """Topics were created, changed or deleted: consumer groups that subscribe to them check their subscriptions
+        again."""
         return self._input(now, self._mark_outdated, set(topics))
 
     def _mark_outdated(self, topics: set[str]) -> None:
@@ -113,7 +115,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                 subscriptions.topics_changed(self._shards.machine(shard.partition.partition), topics)
 
     def topics_deleted(self, topics: Iterable[str], now: Time) -> list[Effect]:
-        """Topics left the cluster, or others have their names now: positions in them are forgotten."""
+        """Topics were deleted, or created again under the same names: committed offsets of the old ones are deleted."""
         names = list(topics)
         return self._input(now, self._delete_offsets_of, names)
 
@@ -132,7 +134,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         run: Callable[[GroupMachine], Result],
         refuse: Callable[[ErrorCode], Any],
     ) -> None:
-        """A writing operation on one group, whose id must not be empty."""
+        """Run a writing operation on one group; its ID must not be empty."""
         if not group_id:
             self._reply(token, refuse(ErrorCode.INVALID_GROUP_ID))
         else:
@@ -146,7 +148,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         submit: Callable[[int, int, list[str]], None],
         combine: Callable[[Sequence[Any]], Any],
     ) -> None:
-        """Ask every partition that holds one of the groups for its part of the answer."""
+        """Submit one part to every partition that holds one of the groups."""
         ids_by_partition: dict[int, list[str]] = {}
         for group_id in group_ids:
             ids_by_partition.setdefault(self.partition_for(group_id, caller.partitions), []).append(group_id)
@@ -171,7 +173,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         self._write(request.group_id, caller, token, lambda machine: _sync_by_kind(machine, request, token), sync_error)
 
     def _heartbeat(self, token: int, request: HeartbeatRequest, caller: Caller) -> None:
-        """While a group loads, its members are all taken to live."""
+        """While a group is loading, all of its members count as alive."""
 
         def refuse(code: ErrorCode) -> HeartbeatResponse:
             is_loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -201,7 +203,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         self._write(request.group_id, caller, token, lambda machine: _leave_by_kind(machine, request), refuse)
 
     def _commit(self, token: int, request: OffsetCommitRequest, caller: Caller) -> None:
-        """The empty group id is allowed: old clients that need no group use it."""
+        """The empty group ID is valid: old clients that do not use a group send it."""
         self._shards.execute(
             self.partition_for(request.group_id, caller.partitions),
             lambda machine: offset_commit.commit(machine, request, caller.version),
@@ -230,7 +232,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
             self._fetch_one(part, group, caller, require_stable=request.require_stable)
 
     def _fetch_one(self, part: int, group: OffsetFetchRequestGroup, caller: Caller, *, require_stable: bool) -> None:
-        """A fetch that requires stable positions sees the newest, and waits until they are committed."""
+        """A fetch that requires stable offsets reads the newest ones, and waits until they are committed."""
         partition = self.partition_for(group.group_id, caller.partitions)
         refuse = partial(offset_fetch.fetch_error, group)
         if require_stable:
@@ -292,7 +294,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         )
 
     def _list(self, token: int, request: ListGroupsRequest, caller: Caller) -> None:
-        """Groups of the partitions that are led here; a client asks every broker."""
+        """The groups of the partitions that are led here; a client queries every broker."""
         del caller
         partitions = [shard.partition.partition for shard in self._shards]
         if not partitions:
@@ -333,18 +335,18 @@ def _descriptions_refused(group_ids: list[str], code: ErrorCode) -> list[Describ
 
 
 def _listed(parts: Sequence[Any]) -> ListGroupsResponse:
-    """A part is a list, or the code of a partition that could not answer."""
+    """A part is a list, or the error code of a partition that could not answer."""
     for part in parts:
         if isinstance(part, ErrorCode) and part != ErrorCode.NOT_COORDINATOR:
             return ListGroupsResponse(error_code=part)
     return ListGroupsResponse(groups=[group for part in parts if isinstance(part, list) for group in part])
 
 
-# Requests of classic members, answered by the kind of group that theirs is.
+# Requests of classic members go to the rules for the kind of their group.
 
 
 def _join_by_kind(machine: GroupMachine, context: JoinContext) -> Result:
-    """A consumer group that nobody is in any more becomes a classic one."""
+    """A consumer group without members becomes a classic group."""
     group = machine.consumers.newest.get(context.request.group_id)
     if group is None:
         return classic_join.join(machine, context)
@@ -378,8 +380,8 @@ def _leave_by_kind(machine: GroupMachine, request: LeaveGroupRequest) -> Result:
 
 
 def start_loaded_groups(machine: GroupMachine) -> Iterable[Run]:
-    """Members are given a whole session to be heard of. A group that became too large begins a rebalance, and so does
-    one whose members do not have everything: the coordinator before was about to begin it."""
+    """Every member gets a whole session timeout. A group that exceeds its maximum size starts a rebalance, and so does
+    one that was saved without a leader: the previous coordinator was about to start it."""
     deletion.schedule_expiry(machine)
     for consumer_group in machine.consumers.newest.values():
         sessions.set_loaded_deadlines(machine, consumer_group)

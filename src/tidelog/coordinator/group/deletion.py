@@ -1,7 +1,8 @@
-"""Deleting groups and committed offsets: at an operator's request, because their topic is gone, or for their age.
+"""Deleting groups and committed offsets: requested by an operator, because a topic was deleted, or because they
+expired.
 
-Offsets of a group with members expire counted from their commit, those of an empty group from when its last member left
-(KIP-211). While a group subscribes to a topic its offsets there stay.
+If a group has members, its offsets expire counted from their commit; if it is empty, from the time its last member left
+(KIP-211). Offsets of a topic that the group subscribes to do not expire.
 """
 
 from collections.abc import Iterable
@@ -29,7 +30,7 @@ from tidelog.wire.messages.groups.offset_delete import (
 
 
 def delete_groups(machine: GroupMachine, group_ids: Iterable[str]) -> Result:
-    """The response is a list with one result a group."""
+    """The response is a list with one result per group."""
     result = Result(response=[])
     for group_id in group_ids:
         code = ErrorCode.NONE
@@ -51,19 +52,19 @@ def _delete_group(machine: GroupMachine, group_id: str) -> list[Change]:
 
 
 def _group(machine: GroupMachine, group_id: str) -> ClassicGroup | ConsumerGroup:
-    """ApiError GROUP_ID_NOT_FOUND."""
+    """Raises ApiError GROUP_ID_NOT_FOUND."""
     return machine.consumers.newest.get(group_id) or machine.group(group_id)
 
 
 def group_tombstones(group: ClassicGroup | ConsumerGroup) -> list[Change]:
-    """What ends a group that has no members."""
+    """The records that delete a group without members."""
     if isinstance(group, ConsumerGroup):
         return consumer_tombstones(group.group_id, group.members, group.regexes)
     return [group_tombstone(group.group_id)]
 
 
 def delete_offsets(machine: GroupMachine, request: OffsetDeleteRequest) -> Result:
-    """ApiError with the code for the whole request."""
+    """Raises ApiError with the code for the whole request."""
     group = _group(machine, request.group_id)
     if isinstance(group, ClassicGroup) and group.state in WITH_MEMBERS and group.protocol_type != CONSUMER:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
@@ -95,8 +96,9 @@ def _offset_tombstones(machine: GroupMachine, group_id: str, topic: OffsetDelete
 
 
 def forget_topics(machine: GroupMachine, topics: Iterable[str]) -> Result:
-    """The topics are deleted, or replaced by others of their names: positions in them mean nothing any more. Tombstones
-    end what is pending, too, so there is none where a transaction has a position in the new topic."""
+    """The topics were deleted, or created again under the same names: offsets committed for the old ones are no longer
+    valid. A tombstone also removes pending offsets, so none is written if a transaction has an offset for the new
+    topic."""
     gone: dict[tuple[str, TopicPartition], None] = {}
     kept: set[tuple[str, TopicPartition]] = set()
     for topic in topics:
@@ -115,7 +117,7 @@ def forget_topics(machine: GroupMachine, topics: Iterable[str]) -> Result:
 
 EXPIRY_TIMER = "expiry"
 MAX_TOMBSTONES = 1000
-"""In one batch, which must not exceed max.message.bytes; the rest goes in the next."""
+"""Limit of one batch, which must not exceed max.message.bytes; the rest goes in the next one."""
 MINUTE_MS = 60_000
 
 
@@ -137,7 +139,7 @@ def expire_offsets(machine: GroupMachine) -> Result:
 
 
 def _expired_tombstones(machine: GroupMachine, group: ClassicGroup | ConsumerGroup) -> list[Change]:
-    """Tombstones for what is expired of the group, and for the group itself if nothing of it is left."""
+    """Tombstones for the group's expired offsets, and for the group itself if nothing of it is left."""
     positions = machine.offsets.newest(group.group_id)
     pending = machine.pending_offsets.of_group(group.group_id)
     gone = [
@@ -166,7 +168,7 @@ def _is_gone(
 
 
 def _base_timestamp(group: ClassicGroup | ConsumerGroup, committed: Committed) -> int | None:
-    """From when on the retention counts; None while positions may not expire."""
+    """The time that the retention is counted from; None while offsets may not expire."""
     if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return committed.commit_timestamp
     if group.is_in(ClassicGroupState.EMPTY):

@@ -1,4 +1,4 @@
-"""What operators are shown of groups: ListGroups, DescribeGroups and ConsumerGroupDescribe."""
+"""ListGroups, DescribeGroups and ConsumerGroupDescribe."""
 
 from collections.abc import Iterable
 
@@ -15,11 +15,11 @@ from tidelog.wire.messages.groups.list_groups import ListedGroup
 
 CLASSIC = "classic"
 NOT_FOUND_VERSION = 6
-"""From this version of DescribeGroups on an unknown group is an error; before, it is a dead one (KIP-1043)."""
+"""From this version of DescribeGroups an unknown group is an error; before, it is described as dead (KIP-1043)."""
 
 
 def list_groups(machine: GroupMachine, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
-    """Groups in any of the states and of any of the types, by their names without regard to case; none means all."""
+    """Groups in any of the states and of any of the types, compared case-insensitively; an empty filter matches all."""
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {kind.strip().lower() for kind in types} or {CLASSIC, CONSUMER}
     found: list[ListedGroup] = []
@@ -56,7 +56,7 @@ def _described_id(machine: GroupMachine, group_id: str, version: int) -> Describ
 
 
 def _described_classic_group(group: ClassicGroup) -> DescribedGroup:
-    """What members said of themselves is shown for a stable group only; before, nothing is agreed on."""
+    """Members' metadata is shown only for a stable group; before that the protocol is not chosen."""
     protocol = group.protocol if group.is_in(ClassicGroupState.STABLE) else None
     members = [
         DescribedGroupMember(
@@ -131,7 +131,7 @@ def _described_consumer_member(cluster: Cluster, group: ConsumerGroup, member: C
 
 
 def _assignment(cluster: Cluster, places: Iterable[TopicIdPartition]) -> wire.Assignment:
-    """Topics that are gone are left out."""
+    """Deleted topics are left out."""
     return wire.Assignment(
         topic_partitions=[
             wire.TopicPartitions(topic_id=topic_id, topic_name=cluster.topic_names[topic_id], partitions=partitions)

@@ -1,8 +1,9 @@
 """The state machine of one shard of the group coordinator.
 
-Lasting state, changed by replay only: `saved`, the last record of each classic group, `consumers`, the consumer groups,
-`offsets`, and `pending_offsets`, those of open transactions. Soft state, which a failover may forget: `groups`, the
-classic groups as they live, rebuilt from `saved` and `offsets` when a shard is loaded. A group is of one kind only.
+Durable state, changed only by replay: `saved` has the last record of each classic group, `consumers` the consumer
+groups, `offsets` the committed offsets, and `pending_offsets` those of open transactions. Soft state, which a failover
+loses: `groups`, the running classic groups, rebuilt from `saved` and `offsets` when a shard is loaded. A group is
+either classic or a consumer group.
 """
 
 from collections.abc import Callable, Iterable
@@ -48,14 +49,15 @@ def sync_key(group_id: str) -> TimerKey:
 
 
 class GroupHooks(NamedTuple):
-    """What the machine sets off by itself: what to do first with what was loaded, and at the end of a session."""
+    """What the machine calls by itself: the first operations after loading, and the operation at the end of a
+    session."""
 
     on_loaded: "Callable[[GroupMachine], Iterable[Run]]"
     on_session_expired: "Callable[[GroupMachine, ClassicGroup, str], Result]"
 
 
 class GroupMachine:
-    """The groups of one partition of `__consumer_offsets`. Its rules are functions of the modules beside it."""
+    """The groups of one partition of `__consumer_offsets`. Its rules are functions in the modules next to it."""
 
     def __init__(
         self,
@@ -81,27 +83,27 @@ class GroupMachine:
     def __repr__(self) -> str:
         return f"<GroupMachine {len(self.groups)} classic groups, {self.consumers!r} on {self.shard!r}>"
 
-    # What the rules use.
+    # For the rules.
 
     @property
     def wall(self) -> int:
         return self.shard.now.wall
 
     def check_topics_known(self) -> None:
-        """ApiError COORDINATOR_LOAD_IN_PROGRESS while this broker may not have heard of every topic: a group must not
-        be assigned anew for want of what it subscribes to."""
+        """Raises ApiError COORDINATOR_LOAD_IN_PROGRESS while this broker's metadata may lack topics: a group must not
+        get a new assignment only because a topic that it subscribes to is not known yet."""
         if not self.cluster.has_epoch_of(self.shard.partition, self.shard.epoch):
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def group(self, group_id: str) -> ClassicGroup:
-        """ApiError GROUP_ID_NOT_FOUND where there is none."""
+        """Raises ApiError GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
     def is_visible(self, group: ClassicGroup) -> bool:
-        """Whether readers may know of the group: the record that made it is committed."""
+        """Whether readers may see the group: the record that created it is committed."""
         return group.created_offset is not None and group.created_offset < self.shard.high_watermark
 
     def create_group(self, group_id: str, created_offset: int | None = None) -> ClassicGroup:
@@ -109,7 +111,7 @@ class GroupMachine:
         return group
 
     def remove_group(self, group: ClassicGroup, code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
-        """The group is gone: nobody may wait for it any more."""
+        """The group is deleted: cancel its timers and answer its waiting requests."""
         for member_id in [*group.members, *group.pending_members]:
             self.cancel_session(group, member_id)
         self.shard.cancel_timer(join_key(group.group_id))
@@ -119,28 +121,28 @@ class GroupMachine:
         self.terminate_group(group, code)
 
     def terminate_group(self, group: ClassicGroup, code: ErrorCode) -> None:
-        """Answer everybody who waits for the group, and let it be dead."""
+        """Answer all waiting requests of the group with the code, and make the group dead."""
         for member in group.members.values():
             self.reply_join(member, join_error(member.member_id, code))
             self.reply_sync(member, sync_error(code))
         group.transition(ClassicGroupState.DEAD, self.wall)
 
     def reply_join(self, member: ClassicMember, response: JoinGroupResponse) -> bool:
-        """Answer the member's waiting JoinGroup; whether there was one."""
+        """Answer the member's waiting JoinGroup; returns whether there was one."""
         token, member.join_token = member.join_token, None
         if token is not None:
             self.shard.reply(token, response)
         return token is not None
 
     def reply_sync(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
-        """Answer the member's waiting SyncGroup; whether there was one."""
+        """Answer the member's waiting SyncGroup; returns whether there was one."""
         token, member.sync_token = member.sync_token, None
         if token is not None:
             self.shard.reply(token, response)
         return token is not None
 
     def renew_session(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-        """The member was heard of: unless it is again within this time, its session is over."""
+        """The member sent a request: its session now ends after this time unless it sends another one."""
         expire = partial(self._hooks.on_session_expired, self, group, member_id)
         self.shard.set_timer(session_key(group.group_id, member_id), timeout_ms, expire)
 
@@ -148,7 +150,7 @@ class GroupMachine:
         self.shard.cancel_timer(session_key(group.group_id, member_id))
 
     def new_member_id(self, name: str) -> str:
-        """The client's or the instance's name and a random UUID, as Kafka's ids look."""
+        """The client's or the instance's name and a random UUID, the format of Kafka's member IDs."""
         raw = bytearray(self._entropy(16))
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
@@ -156,10 +158,10 @@ class GroupMachine:
         return f"{name}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def new_uuid(self) -> str:
-        """A member id as the consumer protocol has them."""
+        """A member ID in the format of the consumer protocol."""
         return id_text(self._entropy(16))
 
-    # What the runtime calls.
+    # For the shard.
 
     def encode(self, change: Change) -> tuple[bytes, bytes | None]:
         return records.encode(change)
@@ -178,7 +180,7 @@ class GroupMachine:
             self._replay_group(offset, change.key.group, change.value)
 
     def _replay_offset(self, offset: int, change: Change) -> None:
-        """A commit makes a group that has no members where there was none: a simple consumer group."""
+        """A commit to an unknown group creates one without members: a simple consumer group."""
         key = change.key
         partition = TopicPartition(key.topic, key.partition)
         committed = None if change.value is None else committed_from(change.value, offset)
@@ -193,7 +195,7 @@ class GroupMachine:
             self.create_group(group_id, LOADED if self.shard.is_loading else offset)
 
     def replay_pending(self, offset: int, change: Change, producer_id: int) -> None:
-        """Only positions are committed in transactions; whatever else says so counts as it is."""
+        """Only offsets are committed in transactions; any other record takes effect at once."""
         if not isinstance(change.key, OffsetCommitKey) or change.value is None:
             self.replay(offset, change)
             return
@@ -203,7 +205,7 @@ class GroupMachine:
         self._ensure_group(key.group, offset)
 
     def replay_end(self, offset: int, producer_id: int, *, committed: bool) -> None:
-        """A commit makes the producer's positions valid, unless a later one was written meanwhile."""
+        """A commit makes the producer's offsets valid, unless a later offset was written in the meantime."""
         positions = self.pending_offsets.take(producer_id)
         if not committed:
             return
@@ -230,14 +232,14 @@ class GroupMachine:
             group.created_offset = offset
 
     def _replay_downgraded_group(self, offset: int, group_id: str, value: GroupMetadataValue) -> None:
-        """A consumer group became a classic one."""
+        """A consumer group became a classic group."""
         group = self.groups[group_id] = records.group_from(group_id, value)
         group.created_offset = offset
         for member in group.members.values():
             self.renew_session(group, member.member_id, member.session_timeout_ms)
 
     def _replay_consumer(self, offset: int, change: Change) -> None:
-        """A classic group that no record made, but a commit, was none."""
+        """Replaces a classic group that exists only because of a commit."""
         classic = self.groups.get(change.key.group_id)
         if classic is not None and change.value is not None:
             self.remove_group(classic)
@@ -255,7 +257,7 @@ class GroupMachine:
             self.terminate_group(group, ErrorCode.NOT_COORDINATOR)
 
     def check_invariants(self) -> None:
-        """What must hold between two inputs; AssertionError where it does not."""
+        """Invariants between two inputs; raises AssertionError."""
         for group in self.groups.values():
             group.check_invariants()
         self.consumers.check_invariants()

@@ -1,4 +1,4 @@
-"""OffsetCommit and TxnOffsetCommit: who may commit for a group, and what is written."""
+"""OffsetCommit and TxnOffsetCommit: who may commit for a group, and which records are written."""
 
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -27,7 +27,7 @@ from tidelog.wire.messages.transactions.txn_offset_commit import (
 )
 
 GROUP_ID_NOT_FOUND_VERSION = 9
-"""Before this version of OffsetCommit clients know only ILLEGAL_GENERATION for a group that is not there."""
+"""Before this version of OffsetCommit clients only understand ILLEGAL_GENERATION for an unknown group."""
 NO_RETENTION = -1
 
 
@@ -41,7 +41,7 @@ class Position(Protocol):
 
 
 def commit(machine: GroupMachine, request: OffsetCommitRequest, version: int) -> Result:
-    """ApiError with the code for every partition. Topics carry both name and id, as far as they are known."""
+    """Raises ApiError with the code for every partition. Topics have both name and ID if they are known."""
     group = _checked_group(machine, request, version)
     if group is not None and group.is_in(ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE):
         member = group.members[request.member_id]
@@ -65,7 +65,7 @@ def commit(machine: GroupMachine, request: OffsetCommitRequest, version: int) ->
 def change_of(
     machine: GroupMachine, group_id: str, topic: str, partition: Position, *, expiry: int = NO_EXPIRY, topic_id: bytes
 ) -> Change | None:
-    """What a committed position writes; None where its metadata is longer than `offset.metadata.max.bytes`."""
+    """The record of a committed offset; None if its metadata exceeds `offset.metadata.max.bytes`."""
     metadata = partition.committed_metadata or ""
     if len(metadata) > machine.config.offset_metadata_max_bytes:
         return None
@@ -81,8 +81,8 @@ def change_of(
 
 
 def _checked_group(machine: GroupMachine, request: OffsetCommitRequest, version: int) -> ClassicGroup | None:
-    """None for a consumer group, and for one that this commit makes: a client that assigns partitions to itself needs
-    none."""
+    """None for a consumer group, and for a group that this commit creates: a client that assigns partitions to itself
+    needs no group."""
     consumer_group = machine.consumers.newest.get(request.group_id)
     if consumer_group is not None:
         member_id, epoch = request.member_id, request.generation_id_or_member_epoch
@@ -103,7 +103,8 @@ def _requested_partitions(request: OffsetCommitRequest) -> Iterator[TopicIdParti
 
 
 def check_classic_commit(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int) -> None:
-    """ApiError unless the sender is a member of this generation, or nobody is and it claims no generation."""
+    """Raises ApiError unless the sender is a member of this generation, or the group is empty and the sender names no
+    generation."""
     if generation < 0 and group.is_in(ClassicGroupState.EMPTY):
         return
     if generation < 0 and not member_id and instance_id is None:
@@ -132,7 +133,7 @@ def commit_error(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitR
 
 
 def commit_in_transaction(machine: GroupMachine, request: TxnOffsetCommitRequest) -> Result:
-    """ApiError with the code for every partition."""
+    """Raises ApiError with the code for every partition."""
     _check_transactional(machine, request)
     result = Result(TxnOffsetCommitResponse())
     result.transaction = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
@@ -152,7 +153,7 @@ def commit_in_transaction(machine: GroupMachine, request: TxnOffsetCommitRequest
 
 
 def _check_transactional(machine: GroupMachine, request: TxnOffsetCommitRequest) -> None:
-    """A producer that names no generation is believed; one that does must be the member that it says (KIP-447)."""
+    """A producer that names no generation is accepted; one that does must be that member (KIP-447)."""
     generation = request.generation_id
     consumer_group = machine.consumers.newest.get(request.group_id)
     if consumer_group is not None:
@@ -175,7 +176,7 @@ def _check_transactional(machine: GroupMachine, request: TxnOffsetCommitRequest)
 
 
 def _transactional_partitions(machine: GroupMachine, request: TxnOffsetCommitRequest) -> Iterator[TopicIdPartition]:
-    """Those of topics that are gone are nobody's."""
+    """Partitions of deleted topics have ID zero, which no member owns."""
     for topic in request.topics:
         for partition in topic.partitions:
             yield id_of(machine.cluster, topic.name), partition.partition_index
@@ -198,7 +199,7 @@ def transactional_commit_error(request: TxnOffsetCommitRequest, code: ErrorCode)
 
 
 MEMBER_EPOCH_VERSION = 9
-"""From this version on OffsetCommit carries a member epoch."""
+"""From this version OffsetCommit carries a member epoch."""
 NO_EPOCH = -1
 
 
@@ -210,8 +211,8 @@ def check_consumer_commit(
     *,
     version: int = MEMBER_EPOCH_VERSION,
 ) -> None:
-    """ApiError unless nobody is in the group, or a member commits: in its epoch, or in an older one for partitions that
-    it has had since then (KIP-1251)."""
+    """Raises ApiError unless the group is empty, or a member commits in its present epoch, or in an older one for
+    partitions that it has owned since then (KIP-1251)."""
     if epoch < 0 and not group.members:
         return
     member = known_member(group, member_id)
@@ -235,7 +236,7 @@ def stale_epoch(member: ConsumerMember) -> ErrorCode:
 def _check_consumer_transactional(
     group: ConsumerGroup, member_id: str, instance_id: str | None, epoch: int, partitions: Iterable[TopicIdPartition]
 ) -> None:
-    """As `check_commit`; a producer that names no member is believed (KIP-447)."""
+    """As `check_consumer_commit`; a producer that names no member is accepted (KIP-447)."""
     if epoch == NO_EPOCH and not member_id and instance_id is None:
         return
     check_consumer_commit(group, member_id, epoch, partitions)

@@ -1,4 +1,4 @@
-"""OffsetFetch: the committed positions of one group."""
+"""OffsetFetch: the committed offsets of one group."""
 
 from collections.abc import Callable
 
@@ -24,8 +24,8 @@ Find = Callable[[TopicPartition], Committed | None]
 
 
 def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bool) -> OffsetFetchResponseGroup:
-    """From the newest positions or the committed ones; all of them where the request names no topics. A group that is
-    not there has committed nothing."""
+    """The newest offsets or the committed ones; all of them if the request names no topics. An unknown group has no
+    committed offsets."""
     consumers = machine.consumers.newest if newest else machine.consumers.committed
     consumer_group = consumers.get(request.group_id)
     if consumer_group is not None:
@@ -48,7 +48,7 @@ def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bo
 
 
 def _check_consumer_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
-    """ApiError where a member asks that is none, or is in another epoch. Others may ask without a name."""
+    """Raises ApiError if the named member is unknown, or in another epoch. A request without a member is accepted."""
     if member_id is None and epoch < 0:
         return
     member = known_member(group, member_id or "")
@@ -57,7 +57,7 @@ def _check_consumer_fetch(group: ConsumerGroup, member_id: str | None, epoch: in
 
 
 def _mark_unstable(response: OffsetFetchResponseGroup, pending: set[TopicPartition]) -> None:
-    """Whoever asks for stable positions is told to come again where a transaction has yet to decide."""
+    """A fetch of stable offsets is told to retry for partitions with an undecided transaction."""
     for topic in response.topics if pending else ():
         for number, partition in enumerate(topic.partitions):
             if TopicPartition(topic.name, partition.partition_index) in pending:
@@ -70,7 +70,7 @@ def _mark_unstable(response: OffsetFetchResponseGroup, pending: set[TopicPartiti
 
 
 def fetch_error(request: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
-    """Old consumers do not know COORDINATOR_NOT_AVAILABLE here; NOT_COORDINATOR makes them look for another one."""
+    """Old consumers do not know COORDINATOR_NOT_AVAILABLE here; NOT_COORDINATOR makes them find another one."""
     if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
         code = ErrorCode.NOT_COORDINATOR
     return OffsetFetchResponseGroup(group_id=request.group_id, error_code=code)
@@ -98,8 +98,8 @@ def _topic(machine: GroupMachine, topic: OffsetFetchRequestTopics, find: Find) -
 
 
 def _is_of_another_topic(machine: GroupMachine, committed: Committed, name: str, requested_id: bytes) -> bool:
-    """Whether the position is one in a topic of the same name that was deleted since. A request without an id means the
-    topic that has the name now; ApiError while this broker may not have heard of that one."""
+    """Whether the offset belongs to a deleted topic of the same name. A request without an ID means the topic that has
+    the name now; raises ApiError while this broker may not know that one yet."""
     topic_id = id_of(machine.cluster, name) if requested_id == NO_ID else requested_id
     if NO_ID in (committed.topic_id, topic_id) or committed.topic_id == topic_id:
         return False

@@ -1,6 +1,6 @@
-"""The committed offsets of all groups of one shard, and the pending ones: those of transactions that are still open.
+"""The committed offsets of all groups of one shard, and the pending offsets: those of open transactions.
 
-Pending offsets count when a marker says so. Until then nobody who asks for stable offsets is told an older one
+Pending offsets become valid when a marker commits them. Until then a fetch of stable offsets gets no older ones
 (KIP-447), and the groups and offsets concerned do not expire.
 """
 
@@ -15,9 +15,9 @@ from tidelog.wire.messages.groups.group_records import OffsetCommitValue
 
 
 class Committed(NamedTuple):
-    """A committed position. Times are wall milliseconds; `expire_timestamp` is set by old clients only.
-    `record_offset` is where its record is in the log: of two positions the one that was written later counts, even if
-    the earlier one became valid later, with its transaction."""
+    """A committed offset. Times are wall milliseconds; only old clients set `expire_timestamp`. `record_offset` is the
+    offset of its record in the log: of two commits the later record wins, even if the earlier one becomes valid later,
+    with its transaction."""
 
     offset: int
     leader_epoch: int
@@ -41,14 +41,14 @@ def committed_from(value: OffsetCommitValue, record_offset: int = -1) -> Committ
 
 
 def is_expired(committed: Committed, base_timestamp: int, wall: int, retention_ms: int) -> bool:
-    """Offsets are kept for the retention time from `base_timestamp` on, or until the time that the request named."""
+    """Offsets expire after the retention time, counted from `base_timestamp`, or at the time that the request named."""
     if committed.expire_timestamp != NO_EXPIRY:
         return wall >= committed.expire_timestamp
     return wall - base_timestamp >= retention_ms
 
 
 class OffsetTable:
-    """Group → topic-partition → what is committed, in two views: the newest for writers, the committed for readers."""
+    """Group → topic-partition → committed offset, in two views: the newest for writers, the committed for readers."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Timeline[TopicPartition, Committed]] = {}
@@ -58,12 +58,12 @@ class OffsetTable:
         return f"<OffsetTable of {len(self._groups)} groups>"
 
     def set(self, group_id: str, partition: TopicPartition, committed: Committed | None, offset: int) -> None:
-        """Replay a commit, or a tombstone, that is in the log at `offset`."""
+        """Replay a commit, or a tombstone, at this log offset."""
         self._groups.setdefault(group_id, Timeline()).set(partition, committed, offset)
         self._changes.append((offset, group_id))
 
     def newest(self, group_id: str) -> dict[TopicPartition, Committed]:
-        """Not to be changed."""
+        """Do not modify the result."""
         timeline = self._groups.get(group_id)
         return {} if timeline is None else timeline.newest
 
@@ -76,7 +76,7 @@ class OffsetTable:
         return {} if timeline is None else dict(timeline.committed_items())
 
     def with_topic(self, topic: str) -> Iterator[tuple[str, TopicPartition, Committed]]:
-        """Every newest position in the topic's partitions, by group."""
+        """Every newest offset of the topic's partitions, by group."""
         for group_id, timeline in self._groups.items():
             for partition, committed in timeline.newest.items():
                 if partition.topic == topic:
@@ -93,7 +93,7 @@ class OffsetTable:
                 del self._groups[group_id]
 
     def snapshot(self) -> dict[str, dict[TopicPartition, Committed]]:
-        """The newest view of all groups that have any, for comparison."""
+        """The newest view of all groups that have offsets, for comparison."""
         return {group_id: dict(timeline.newest) for group_id, timeline in self._groups.items() if timeline.newest}
 
 
@@ -101,7 +101,7 @@ Positions = dict[tuple[str, TopicPartition], Committed]
 
 
 class PendingOffsets:
-    """Producer id → its open transaction's positions by group and partition."""
+    """Producer ID → its open transaction's offsets by group and partition."""
 
     def __init__(self) -> None:
         self._producers: dict[int, Positions] = {}
@@ -113,11 +113,11 @@ class PendingOffsets:
         self._producers.setdefault(producer_id, {})[group_id, partition] = committed
 
     def take(self, producer_id: int) -> Positions:
-        """The producer's transaction ended: what it had."""
+        """The producer's transaction ended: remove and return its offsets."""
         return self._producers.pop(producer_id, {})
 
     def drop(self, group_id: str, partition: TopicPartition) -> None:
-        """The position was deleted: no transaction may bring it back."""
+        """The offset was deleted: no transaction may restore it."""
         for producer_id, positions in list(self._producers.items()):
             if positions.pop((group_id, partition), None) is not None and not positions:
                 del self._producers[producer_id]
@@ -126,7 +126,7 @@ class PendingOffsets:
         return any((group_id, partition) in positions for positions in self._producers.values())
 
     def with_topic(self, topic: str) -> Iterator[tuple[str, TopicPartition, Committed]]:
-        """Every position in the topic's partitions, by group."""
+        """Every pending offset of the topic's partitions, by group."""
         for positions in self._producers.values():
             for (group_id, partition), committed in positions.items():
                 if partition.topic == topic:

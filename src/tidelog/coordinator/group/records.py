@@ -1,8 +1,8 @@
-"""The records of `__consumer_offsets`, in Kafka's formats, so that Kafka's own tools read them.
+"""The records of `__consumer_offsets`, in Kafka's formats, so that Kafka's tools can read them.
 
-A key begins with the type of its record (0 and 1: a committed offset, 2: a group, 3 to 8 and 16: what makes a consumer
-group), a value with its version. Kafka writes committed offsets in version 4 (1 where the request named a retention
-time), groups in version 3 and the others in version 0.
+A key begins with the type of its record (0 and 1: a committed offset, 2: a classic group, 3 to 8 and 16: the parts of a
+consumer group), a value with its version. Kafka writes committed offsets in version 4 (1 if the request named a
+retention time), groups in version 3, and the others in version 0.
 """
 
 import struct
@@ -61,7 +61,8 @@ def _group_value(value: GroupMetadataValue) -> bytes:
 
 
 def decode(key: bytes, value: bytes | None) -> Change | None:
-    """The change that a record tells of; None for the types of other group protocols. CorruptLog where it is none."""
+    """The change that a record describes; None for record types of other group protocols. Raises CorruptLog if it
+    cannot be read."""
     try:
         kind = _TYPE.unpack_from(key)[0]
         if kind in _OFFSET_TYPES:
@@ -81,7 +82,8 @@ def _value(cls: type[object], value: bytes | None) -> object:
 
 
 def group_change(group: ClassicGroup, assignments: dict[str, bytes]) -> Change:
-    """The group as it is, with these assignments. Without a leader, a coordinator that loads it begins a rebalance."""
+    """The present state of the group, with these assignments. If the group has no leader, a coordinator that loads it
+    starts a rebalance."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
@@ -122,7 +124,7 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> Change:
 
 
 def group_from(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group as a failover finds it: stable, or empty."""
+    """The group in the state that a failover restores: stable, or empty."""
     group = ClassicGroup(group_id, value.current_state_timestamp, LOADED)
     group.generation = value.generation
     group.protocol_type = value.protocol_type or None

@@ -1,9 +1,9 @@
 """The coordinator of transactions (KIP-98, 360, 588, 664, 890).
 
-`coordinator.TransactionCoordinator` is what a broker holds. Each partition of `__transaction_state` that it leads has a
-`machine.TransactionMachine` with the transactional ids of that partition. `transaction` has the table
-of a transaction's states and its transitions, `operations` what a request does: InitProducerId, AddPartitionsToTxn and
-EndTxn. `markers` carries the decision to the partitions that took part.
+A broker holds one `coordinator.TransactionCoordinator`. Each partition of `__transaction_state` that it leads has a
+`machine.TransactionMachine` with the transactional IDs of that partition. `transaction` has the states of a transaction
+and their transitions, `operations` the requests InitProducerId, AddPartitionsToTxn and EndTxn. `markers` sends the
+decision to the partitions of the transaction.
 """
 
 from tidelog.coordinator.transaction.coordinator import TransactionCoordinator

@@ -1,6 +1,5 @@
-"""The transaction coordinator of one broker: for each request, the shards that it goes to and the operation that
-answers it. Markers leave as `Ask`s, and their answers come back by `answered`.
-"""
+"""The transaction coordinator of one broker: for each request, its shards and the operation that answers it. Markers
+are sent as `Ask` effects; their responses come back through `answered`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -40,8 +39,8 @@ from tidelog.wire.messages.transactions.list_transactions import ListTransaction
 
 
 class TransactionCoordinator(Coordinator[TransactionMachine]):
-    """All transactional ids whose partition of `__transaction_state` this broker leads. `find` tells who leads a
-    partition, `next_id` gives producer ids."""
+    """All transactional IDs whose partition of `__transaction_state` this broker leads. `find` returns the leader of a
+    partition, `next_id` a new producer ID."""
 
     def __init__(self, config: BrokerConfig, *, find: FindLeader, next_id: Callable[[], int | None]) -> None:
         self.config = config
@@ -55,18 +54,19 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         return TransactionMachine(shard, self.config, self._next_id, hooks)
 
     def partition_for(self, transactional_id: str, partitions: int = 0) -> int:
-        """The partition of the transaction topic that holds the id, of so many, or of as many as it will have."""
+        """The partition of the transaction topic that holds the ID. `partitions` is the size of the topic; 0 means the
+        size that it will be created with."""
         return partition_for(transactional_id, partitions or self.config.transaction_state_log_num_partitions)
 
     def handle(
         self, token: int, request: Any, partitions: int, now: Time, finish: Finish | None = None
     ) -> list[Effect]:
-        """One of the requests of this package, or a list of AddPartitions; tokens are not negative. `partitions` is
-        the size of the transaction topic, 0 where it does not exist yet."""
+        """Handle one of the requests of this package, or a list of AddPartitions; tokens are not negative. `partitions`
+        is the size of the transaction topic, 0 if it does not exist yet."""
         return self._handle(now, finish, token, request, partitions)
 
     def answered(self, token: int, response: Any, now: Time) -> list[Effect]:
-        """A broker's answer to markers; None where there will be none."""
+        """A broker's response to markers; None if there will be none."""
         return self._input(now, self._markers.answered, token, response)
 
     def _before_drain(self) -> None:
@@ -84,7 +84,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         self._add_one(token, self.partition_for(request.transactional_id, partitions), request)
 
     def _add_all(self, token: int, request: list[AddPartitions], partitions: int) -> None:
-        """Each transaction on its own; the answer is a list."""
+        """Each transaction is handled on its own; the response is a list."""
         if not request:
             self._reply(token, [])
             return
@@ -122,7 +122,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
             self._shards.read(where, partial(_described, transactional_id), part, refuse)
 
     def _list(self, token: int, request: ListTransactions, partitions: int) -> None:
-        """The transactions of the partitions that are led here; a client asks every broker."""
+        """The transactions of the partitions that are led here; a client queries every broker."""
         del partitions
         led = [shard.partition.partition for shard in self._shards]
         if not led:
@@ -147,7 +147,7 @@ def _described(transactional_id: str, machine: TransactionMachine) -> Any:
 
 
 def _listed(parts: Sequence[Any]) -> ListTransactionsResponse:
-    """A part is a list, or the code of a partition that could not answer."""
+    """A part is a list, or the error code of a partition that could not answer."""
     for part in parts:
         if isinstance(part, ErrorCode) and part != ErrorCode.NOT_COORDINATOR:
             return ListTransactionsResponse(error_code=part)

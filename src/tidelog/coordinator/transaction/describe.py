@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions, of what is committed."""
+"""DescribeTransactions and ListTransactions, from committed state."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class DescribeTransactions(NamedTuple):
 
 
 class ListTransactions(NamedTuple):
-    """Filters that are empty let everything pass; `matches` tells it of the whole id."""
+    """An empty filter matches everything; `matches` tests the whole transactional ID."""
 
     states: frozenset[TransactionState] = frozenset()
     has_unknown_state: bool = False

@@ -1,10 +1,10 @@
 """The state machine of one shard of the transaction coordinator.
 
-Lasting state, changed by replay only: `transactions`, by transactional id, in two views. Soft state: who waits for a
-transaction to be complete, and which partitions still lack their marker.
+Durable state, changed only by replay: `transactions`, by transactional ID, in two views. Soft state: the requests that
+wait for a transaction to complete, and the partitions that still lack their marker.
 
-Markers are sent when the decision is committed, never before: what is decided in a log that may yet be cut off is not
-decided. So they are set off by the high watermark, whatever became of the request.
+Markers are sent when the decision is committed, never before: a decision in a log that may still be truncated is not
+final. The high watermark therefore triggers them, whatever happened to the request.
 """
 
 from collections import deque
@@ -22,13 +22,13 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 
 HOLD_MS = 1_000
-"""How long a request may wait for the transaction before it to be complete; a client that is told to come again waits
-20 ms or more, where markers need one."""
+"""How long a request may wait for the previous transaction to complete. A client that must retry waits 20 ms or more,
+while markers take one."""
 RETRY_MS = 50
 
 
 class HeldRequest(NamedTuple):
-    """A request that waits for the transaction before it to be complete."""
+    """A request that waits for the previous transaction to complete."""
 
     token: int
     run: Run
@@ -36,7 +36,7 @@ class HeldRequest(NamedTuple):
 
 
 class TransactionHooks(NamedTuple):
-    """What the machine sets off by itself: timers to begin with, and the way of markers to their partitions."""
+    """What the machine starts by itself: timers after loading, and sending markers."""
 
     on_loaded: "Callable[[TransactionMachine], None]"
     send_markers: "Callable[[TransactionMachine, Transaction, Iterable[TopicPartition]], None]"
@@ -54,7 +54,7 @@ class TransactionMachine:
         self._hooks = hooks
         self.transactions: Timeline[str, Transaction] = Timeline()
         self.pending_markers: dict[str, set[TopicPartition]] = {}
-        """Of each transaction whose decision is committed, the partitions that have not answered."""
+        """The partitions of each committed decision that have not confirmed their marker."""
         self._prepared: deque[tuple[int, str]] = deque()
         self._held: dict[str, list[HeldRequest]] = {}
 
@@ -81,12 +81,13 @@ class TransactionMachine:
         return Result(response, [Change(transaction.transactional_id, transaction)])
 
     def hold(self, transactional_id: str, held: HeldRequest) -> None:
-        """Run it when the transaction that is ending is complete; CONCURRENT_TRANSACTIONS if that takes too long."""
+        """Run the request when the ending transaction is complete; answer CONCURRENT_TRANSACTIONS if that takes too
+        long."""
         self._held.setdefault(transactional_id, []).append(held)
         self.shard.set_timer(("hold", held.token), HOLD_MS, partial(self._hold_timed_out, transactional_id, held))
 
     def release(self, transactional_id: str, held: HeldRequest, code: ErrorCode) -> Result:
-        """Answer it with the code, if it still waits."""
+        """Answer the request with the code if it still waits."""
         waiting = self._held.get(transactional_id, [])
         if held in waiting:
             waiting.remove(held)
@@ -102,7 +103,8 @@ class TransactionMachine:
     # Markers.
 
     def markers_written(self, transactional_id: str, partitions: Iterable[TopicPartition], *, retry: bool) -> None:
-        """These partitions have their markers, or are gone; the others are asked `again` after a while."""
+        """These partitions have their markers, or no longer exist. With `retry` the others are sent theirs again after
+        a while."""
         left = self.pending_markers.get(transactional_id)
         if left is None:
             return
@@ -113,7 +115,7 @@ class TransactionMachine:
             self.shard.set_timer(("markers", transactional_id), RETRY_MS, partial(self._send, transactional_id))
 
     def _begin_markers(self, transactional_id: str) -> None:
-        """An older decision of the id may be what was committed just now: the present one then comes later."""
+        """The committed decision may be an older one of this ID; the present one is committed later."""
         transaction = self.find(transactional_id)
         if transaction is None or not transaction.is_prepared or transactional_id in self.pending_markers:
             return
@@ -139,7 +141,7 @@ class TransactionMachine:
         return Result(changes=[completed], on_done=partial(self._completion_written, transactional_id))
 
     def _completion_written(self, transactional_id: str, code: ErrorCode) -> Result:
-        """Where the end could not be written it is tried again: the markers are there."""
+        """Retry if the completion could not be written: the markers are written already."""
         transaction = self.find(transactional_id)
         if code != ErrorCode.NONE and transaction is not None and transaction.is_prepared:
             self.shard.set_timer(("markers", transactional_id), RETRY_MS, partial(self._complete, transactional_id))
@@ -186,7 +188,7 @@ class TransactionMachine:
             self.shard.execute(held.run, held.token, held.refuse)
 
     def replay_pending(self, offset: int, change: Change, producer_id: int) -> None:
-        """No record of this topic is part of a transaction; one that says so counts as it is."""
+        """No record of this topic is part of a transaction; one that claims to be is applied as it is."""
         del producer_id
         self.replay(offset, change)
 
@@ -209,7 +211,7 @@ class TransactionMachine:
         self._held.clear()
 
     def check_invariants(self) -> None:
-        """What must hold between two inputs; AssertionError where it does not."""
+        """Invariants between two inputs; raises AssertionError."""
         for transactional_id, left in self.pending_markers.items():
             transaction = self.find(transactional_id)
             assert transaction is not None, transactional_id

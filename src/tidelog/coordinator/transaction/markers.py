@@ -1,8 +1,8 @@
-"""Markers on their way: which broker is asked to write which, and what its answer means.
+"""Sending markers: which broker writes which, and what its response means.
 
-All that is due to one broker goes in one request. A partition that is gone needs no marker; a leader that refuses for
-now, or does not answer, is asked again, wherever the partition is led by then. One that knows a newer coordinator, or a
-newer epoch of the producer, is told nothing more by this one: somebody else decides.
+All markers that are due for one broker go in one request. A deleted partition needs no marker. If a leader refuses for
+now, or does not answer, its markers are sent again to the leader at that time. If a leader knows a newer coordinator,
+or a newer epoch of the producer, this coordinator stops sending: another one decides.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,14 +23,15 @@ from tidelog.wire.messages.transactions.write_txn_markers import (
 
 OWNER = "markers"
 IN_FLIGHT = 5
-"""Requests to one broker at a time; what becomes due meanwhile goes together in the next."""
+"""Requests to one broker at a time; markers that become due meanwhile are combined in the next request."""
 
 DONE = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
 OVERTAKEN = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
 FindLeader = Callable[[TopicPartition, TopicPartition, int], int | None]
-"""The broker that leads a partition, NO_LEADER where none does at present, None where the partition is gone. Asked with
-the coordinator's own partition and leader epoch, since a new one may not have heard of everything yet."""
+"""The broker that leads a partition, NO_LEADER if none does at present, None if the partition does not exist. Called
+with the coordinator's own partition and leader epoch, because the metadata of a new coordinator may not be complete
+yet."""
 
 
 class MarkerWork(NamedTuple):
@@ -42,7 +43,7 @@ class MarkerWork(NamedTuple):
 
 
 class Markers:
-    """The queue of each broker, and the requests that are not answered."""
+    """The queue of each broker, and the unanswered requests."""
 
     def __init__(self, context: ShardContext, find: FindLeader) -> None:
         self._context = context
@@ -121,7 +122,7 @@ def _codes(response: WriteTxnMarkersResponse) -> Iterator[tuple[tuple[int, Topic
 
 
 def _apply_codes(work: MarkerWork, codes: dict[tuple[int, TopicPartition], Any]) -> None:
-    """What no answer names is asked again."""
+    """A partition that the response does not name is retried."""
     codes_by_partition = {
         partition: codes.get((work.transaction.producer_id, partition), ErrorCode.NETWORK_EXCEPTION)
         for partition in work.partitions

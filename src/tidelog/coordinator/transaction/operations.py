@@ -1,21 +1,21 @@
-"""What a transactional id is asked to do: InitProducerId, AddPartitionsToTxn, EndTxn, and what time does to it.
+"""The operations on a transactional ID: InitProducerId, AddPartitionsToTxn, EndTxn, timeout and expiration.
 
-InitProducerId: a producer takes a transactional id over, and whoever had it before is fenced.
+InitProducerId: a producer takes over a transactional ID. The previous producer is fenced.
 
-AddPartitionsToTxn: partitions become part of a transaction before it has records there, or are looked up (KIP-890).
-Leaders ask for this themselves when a producer of transaction version 2 first writes to them; for older producers they
-only verify.
+AddPartitionsToTxn: partitions are added to a transaction before it has records there, or are looked up (KIP-890).
+Leaders send this request themselves when a producer of transaction version 2 first writes to them; for older producers
+they only verify.
 
-EndTxn: the decision. Once it is committed the markers go out; the producer is answered at once. In transaction version
-2 the decision raises the epoch, so a request with the epoch before it is the same one again. In the older version
-nothing tells a repeated end from one that comes too late but the state, and that may be of before: a coordinator that
-was replaced and not told would answer for the next transaction with the outcome of the last one that it knows. So it
-writes what it knows once more, and answers when that is committed, which without its office it never is.
+EndTxn: the decision. The markers are sent once it is committed; the producer is answered at once. In transaction
+version 2 the decision raises the epoch, so a request with the previous epoch is a retry. In older versions only the
+state distinguishes a retry from a late end, and the state may be outdated: a coordinator that was replaced and does not
+know it would answer for the next transaction with the outcome of the last one that it knows. It therefore writes its
+state again and answers when that is committed, which never happens if it no longer leads.
 
-While markers are on their way, whoever has the id is told to come again, whatever its epoch: the producer has its next
-one by then, and may end an empty transaction with it before the one before is complete.
+While markers are being written, every EndTxn is answered CONCURRENT_TRANSACTIONS, whatever its epoch: the producer has
+its next epoch by then and may end an empty transaction with it before the previous one is complete.
 
-Transactions that are open too long are aborted, ids that nobody uses are forgotten.
+Transactions that exceed their timeout are aborted; unused transactional IDs expire.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ from tidelog.model import TopicPartition
 
 
 class InitProducerId(NamedTuple):
-    """`producer_id` and `epoch` are what the producer has by now, where it goes on after an error (KIP-360)."""
+    """`producer_id` and `epoch` are those that the producer has, if it continues after an error (KIP-360)."""
 
     transactional_id: str
     timeout_ms: int
@@ -60,7 +60,7 @@ class InitProducerIdResult(NamedTuple):
 def init(
     machine: TransactionMachine, request: InitProducerId, token: int, refuse: Callable[[ErrorCode], Any]
 ) -> Result:
-    """ApiError where the producer may not have the id. An open transaction is aborted first."""
+    """Raises ApiError if the producer may not have the ID. An open transaction is aborted first."""
     known = machine.find(request.transactional_id)
     if known is None:
         known = Transaction(request.transactional_id, machine.new_producer_id())
@@ -84,8 +84,8 @@ def _fenced(machine: TransactionMachine, transactional_id: str, held: HeldReques
 
 
 def _is_valid(known: Transaction, request: InitProducerId) -> bool:
-    """The present producer, the one that is to be the next, as it was told already, or the one that had the id until
-    its epochs were used up and missed the answer."""
+    """Whether the producer is the present one, the next one (which the client already has), or the one that used up the
+    epochs and missed the response."""
     return (
         known.epoch == NO_EPOCH
         or known.is_next(request.producer_id, request.epoch)
@@ -107,7 +107,7 @@ def _initialized(machine: TransactionMachine, known: Transaction, request: InitP
 
 
 class AddPartitions(NamedTuple):
-    """`version` is the transaction version in which the client speaks."""
+    """`version` is the transaction version of the client."""
 
     transactional_id: str
     producer_id: int
@@ -125,8 +125,9 @@ class AddPartitionsResult(NamedTuple):
 
 
 def add(machine: TransactionMachine, request: AddPartitions, token: int, refuse: Callable[[ErrorCode], Any]) -> Result:
-    """ApiError where the producer is not the present one. In older versions what is in the transaction is written
-    again: that it is may be true of the one before, which has ended at a successor (see above)."""
+    """Raises ApiError if the producer is not the present one. In older versions, partitions that are in the transaction
+    already are written again: this state may be that of the previous transaction, which a new coordinator has ended
+    (see above)."""
     transaction = _checked_transaction(machine, request)
     if transaction.is_prepared:
         held = HeldRequest(token, partial(add, machine, request, token, refuse), refuse)
@@ -142,7 +143,7 @@ def add(machine: TransactionMachine, request: AddPartitions, token: int, refuse:
 
 
 def verify(machine: TransactionMachine, request: AddPartitions) -> Result:
-    """Whether the partitions are in the transaction; ApiError as above."""
+    """Whether the partitions are in the transaction. Raises ApiError as `add` does."""
     transaction = _checked_transaction(machine, request)
     if transaction.is_prepared:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -163,7 +164,7 @@ def _checked_transaction(machine: TransactionMachine, request: AddPartitions) ->
 
 
 class EndTransaction(NamedTuple):
-    """`version` is the transaction version in which the client speaks."""
+    """`version` is the transaction version of the client."""
 
     transactional_id: str
     producer_id: int
@@ -181,7 +182,7 @@ class EndTransactionResult(NamedTuple):
 
 
 def end(machine: TransactionMachine, request: EndTransaction) -> Result:
-    """ApiError where the producer is not the present one, or there is nothing to end in this way."""
+    """Raises ApiError if the producer is not the present one, or if there is nothing to end in this way."""
     transaction = machine.find(request.transactional_id)
     if transaction is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -206,8 +207,9 @@ def end(machine: TransactionMachine, request: EndTransaction) -> Result:
 
 
 def _is_retry(transaction: Transaction, request: EndTransaction) -> bool:
-    """Whether this end was answered before: its epoch was raised since, or used up. The next epoch is also that of
-    whoever took the id over; where that is an older client its end leaves the epoch as it is, and is not this one."""
+    """Whether this end was answered before: its epoch was raised since, or used up. The next epoch may also belong to a
+    producer that took over the ID; if that is an older client, its end does not raise the epoch, and this is no retry
+    of it."""
     if transaction.version < RAISES_EPOCH:
         return False
     if transaction.producer_id == request.producer_id:
@@ -234,7 +236,7 @@ def _repeat_end(machine: TransactionMachine, transaction: Transaction, request: 
 
 
 def _decide(machine: TransactionMachine, transaction: Transaction, request: EndTransaction) -> Result:
-    """The last epoch of a producer id is spent on its marker; the next transaction gets another id."""
+    """The marker takes the last epoch of a producer ID; the next transaction gets another ID."""
     rotates = request.version >= RAISES_EPOCH and transaction.is_exhausted
     next_id = machine.new_producer_id() if rotates else NO_PRODUCER_ID
     decided = transaction.ending(machine.wall, request.version, commit=request.commit, next_producer_id=next_id)
@@ -247,13 +249,13 @@ def _decide(machine: TransactionMachine, transaction: Transaction, request: EndT
 
 
 def fence(machine: TransactionMachine, transaction: Transaction) -> Result:
-    """Abort an open transaction whatever its producer does, with an epoch that its producer was never given."""
+    """Abort an open transaction whatever its producer does, with an epoch that no producer was given."""
     aborted = transaction.ending(machine.wall, RAISES_EPOCH, commit=False)
     return Result(changes=machine.change(None, aborted).changes)
 
 
 MAX_TOMBSTONES = 1000
-"""In one batch, which must not exceed max.message.bytes; the rest goes in the next."""
+"""Limit of one batch, which must not exceed max.message.bytes; the rest goes in the next one."""
 
 
 def start_timers(machine: TransactionMachine) -> None:

@@ -1,7 +1,7 @@
-"""The records of `__transaction_state`, in Kafka's formats, so that Kafka's own tools read them.
+"""The records of `__transaction_state`, in Kafka's formats, so that Kafka's tools can read them.
 
-A key begins with the type of its record (0), a value with its version. Kafka writes version 1 once the cluster's
-transaction.version is at least 1. An id without a value (a tombstone) is forgotten.
+A key begins with the type of its record (0), a value with its version. Kafka writes version 1 if the cluster's
+transaction.version is at least 1. A tombstone removes the transactional ID.
 """
 
 import struct
@@ -23,13 +23,13 @@ _VERSION = 1
 
 
 def encode(change: Change) -> tuple[bytes, bytes | None]:
-    """Key and value of the record; the change's key is a transactional id, its value a Transaction or None."""
+    """Key and value of the record; the change's key is a transactional ID, its value a Transaction or None."""
     key = _TYPE.pack(_KEY_TYPE) + codec.encode(TransactionLogKey(transactional_id=change.key), 0)
     return key, None if change.value is None else _TYPE.pack(_VERSION) + codec.encode(_value(change.value), _VERSION)
 
 
 def _value(transaction: Transaction) -> TransactionLogValue:
-    """As in Kafka's, an id that has nothing under way has no list of partitions."""
+    """As in Kafka, an ID in state Empty has no list of partitions."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(transaction.partitions):
         topics.setdefault(topic, []).append(partition)
@@ -49,7 +49,7 @@ def _value(transaction: Transaction) -> TransactionLogValue:
 
 
 def decode(key: bytes, value: bytes | None) -> Change | None:
-    """The change that a record tells of; None for other types. CorruptLog where it is none."""
+    """The change that a record describes; None for other record types. Raises CorruptLog if it cannot be read."""
     try:
         if _TYPE.unpack_from(key)[0] != _KEY_TYPE:
             return None

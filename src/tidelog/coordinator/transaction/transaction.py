@@ -1,16 +1,18 @@
-"""One transactional id as its coordinator knows it, its states, and its transitions: pure, each gives a new value.
+"""A transactional ID as its coordinator knows it, its states and its transitions. Pure: each transition returns a new
+value.
 
     Empty ──► Ongoing ──► PrepareCommit ──► CompleteCommit
       ▲          │                               │
       │          └──────► PrepareAbort ──► CompleteAbort
       └── InitProducerId ────────────────────────┘
 
-A complete state leads back to Ongoing, and in transaction version 2, where an end without a beginning still raises the
-epoch, to PrepareAbort. In older versions it is written again where its end is asked for again (`operations.py`).
+A complete state leads back to Ongoing. In transaction version 2, where an end without a begin still raises the epoch,
+it can also lead to PrepareAbort. In older versions it is written again when its end is requested again
+(`operations.py`).
 
-Epochs: a client is given epochs below 32766, so that there is always one left to fence it with; when they are used up
-the id gets another producer id. In transaction version 2 every end raises the epoch (KIP-890): a batch or an end that
-comes late belongs to an epoch that is over.
+Epochs: clients get epochs below 32766, so that one is always left to fence them with. When the epochs are used up the
+transactional ID gets another producer ID. In transaction version 2 every end raises the epoch (KIP-890): a late batch
+or a late end then has an old epoch.
 """
 
 from collections.abc import Iterable
@@ -21,7 +23,7 @@ from tidelog.model import TopicPartition
 
 
 class TransactionState(Enum):
-    """Names as Kafka shows them; the number is the one in records."""
+    """Names as Kafka's tools print them; the number is the one in records."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -42,7 +44,7 @@ BY_NUMBER = {number: state for state, number in _NUMBERS.items()}
 COMPLETE = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 IDLE = COMPLETE | {TransactionState.EMPTY}
-"""Nothing is under way: the id may begin anew, or expire."""
+"""Nothing is in progress: a new transaction may begin, or the ID may expire."""
 
 PREVIOUS_STATES: dict[TransactionState, frozenset[TransactionState]] = {
     TransactionState.EMPTY: IDLE,
@@ -53,7 +55,7 @@ PREVIOUS_STATES: dict[TransactionState, frozenset[TransactionState]] = {
     TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT}),
     TransactionState.DEAD: IDLE,
 }
-"""Which states a state may come after."""
+"""State → the states that it may follow."""
 
 
 NO_PRODUCER_ID = -1
@@ -62,13 +64,13 @@ NO_TIME = -1
 LAST_EPOCH = 2**15 - 1
 LAST_CLIENT_EPOCH = LAST_EPOCH - 1
 RAISES_EPOCH = 2
-"""The transaction version in which every end raises the epoch."""
+"""The transaction version from which every end raises the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Times are wall milliseconds. `version` is the transaction version in which the client speaks. `last_epoch`, by
-    which a repeated InitProducerId is known, is not in the log and so is lost in a failover."""
+    """Times are wall milliseconds. `version` is the transaction version of the client. `last_epoch` identifies a
+    repeated InitProducerId; it is not in the log and therefore lost in a failover."""
 
     transactional_id: str
     producer_id: int
@@ -88,7 +90,7 @@ class Transaction:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the next epoch could not be fenced any more."""
+        """Whether there would be no epoch left to fence the next one with."""
         return self.epoch >= LAST_CLIENT_EPOCH
 
     @property
@@ -100,31 +102,33 @@ class Transaction:
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
     def has_timed_out(self, wall: int) -> bool:
-        """Also what began further ahead than its time-out: by a clock that was wrong, which nobody can wait for."""
+        """Also true if the transaction began further in the future than its timeout: it was started by a wrong clock,
+        and waiting for that time would take too long."""
         return self.state is TransactionState.ONGOING and abs(wall - self.started) > self.timeout_ms
 
     def is_next(self, producer_id: int, epoch: int) -> bool:
-        """Whether this is the producer to be when the transaction is complete, as it was told already."""
+        """Whether this is the producer ID of the next transaction, which the client already has."""
         return self.is_prepared and (producer_id, epoch) == (self.next_producer_id, 0)
 
     def check_follows(self, before: "Transaction") -> None:
-        """AssertionError where this cannot come after `before`."""
+        """Raises AssertionError if this cannot come after `before`."""
         assert before.state in PREVIOUS_STATES[self.state], (before, self)
         assert self.producer_id != before.producer_id or self.epoch >= before.epoch, (before, self)
 
     # Transitions.
 
     def renewed(self, timeout_ms: int, wall: int, *, expected: bool) -> "Transaction":
-        """For a producer that begins: the next epoch. `expected`: it named the present one, and may ask again."""
+        """The next epoch, for a producer that starts. `expected`: the producer named the present epoch, and may
+        retry."""
         return self._empty(timeout_ms, wall, epoch=self.epoch + 1, last_epoch=self.epoch if expected else NO_EPOCH)
 
     def repeated(self, timeout_ms: int, wall: int) -> "Transaction":
-        """The answer to a producer that asks again for what it was given."""
+        """The answer to a producer that retries for the epoch that it was given."""
         retry = self._empty(timeout_ms, wall, epoch=self.epoch, last_epoch=self.last_epoch)
         return replace(retry, previous_producer_id=self.previous_producer_id)
 
     def rotated(self, producer_id: int, timeout_ms: int, wall: int, *, expected: bool) -> "Transaction":
-        """Another producer id, for the epochs are used up."""
+        """Another producer ID, because the epochs are used up."""
         last = self.epoch if expected else NO_EPOCH
         return replace(self._empty(timeout_ms, wall, epoch=0, last_epoch=last), producer_id=producer_id)
 
@@ -168,7 +172,7 @@ class Transaction:
         )
 
     def confirmed(self, wall: int) -> "Transaction":
-        """The same once more: whoever can have it committed is the coordinator still."""
+        """The same state again: it can only be committed if this coordinator still leads."""
         return replace(self, updated=wall)
 
     def completed(self, wall: int) -> "Transaction":

@@ -1,11 +1,11 @@
-"""One classic group: its states, its members and their protocols, its generation, and its answers to members.
+"""A classic group: its states, members, protocols and generation, and the responses to its members.
 
     Empty ──join──▶ PreparingRebalance ──all joined──▶ CompletingRebalance ──leader's assignment committed──▶ Stable
       ▲                  │      ▲                             │                                                  │
       └──nobody left─────┘      └─────────a member joins, leaves or fails────────────────────────────────────────┘
 
-Dead is what a group is after its removal or after its coordinator moved; nothing follows. Rules about the group itself
-only; what a request may do to it is in `join`, `rebalance` and `sessions`.
+A group is Dead after its removal, or after its coordinator moved; no state follows. This file has the rules about the
+group itself; `join`, `rebalance` and `sessions` have the effects of requests on it.
 """
 
 import struct
@@ -20,7 +20,7 @@ from tidelog.wire.messages.groups.sync_group import SyncGroupResponse
 
 
 class ClassicGroupState(Enum):
-    """Values are what clients are shown."""
+    """Values are the names in Kafka's responses."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -50,7 +50,7 @@ NO_ASSIGNMENT = b""
 
 
 class MemberProtocol(NamedTuple):
-    """An assignor that a member supports, and what it tells the group's leader for that assignor."""
+    """An assignor that a member supports, and its metadata for the group's leader."""
 
     name: str
     metadata: bytes
@@ -58,8 +58,8 @@ class MemberProtocol(NamedTuple):
 
 @dataclass(slots=True)
 class ClassicMember:
-    """`joining` and `syncing` are the tokens of requests that wait for the group; only a failover may forget them.
-    A new member has not yet been told its id, so it is expired even while it waits."""
+    """`join_token` and `sync_token` belong to requests that wait for the group; only a failover may lose them. A new
+    member does not know its ID yet, so its session can expire even while it waits."""
 
     member_id: str
     instance_id: str | None
@@ -80,7 +80,8 @@ class ClassicMember:
 
     @property
     def can_expire(self) -> bool:
-        """Whether its silence counts: who waits for the group's answer cannot send heartbeats."""
+        """Whether a missing heartbeat ends the session: a member that waits for the group's response cannot send
+        heartbeats."""
         return self.is_new or (self.join_token is None and self.sync_token is None)
 
     def metadata(self, protocol: str) -> bytes:
@@ -91,20 +92,20 @@ class ClassicMember:
 
 
 CONSUMER = "consumer"
-"""The protocol type whose metadata the coordinator can read."""
+"""The protocol type whose metadata the coordinator can parse."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
 
 def common_protocols(members: Iterable[ClassicMember]) -> set[str]:
-    """The protocols that every member supports; none where there are no members."""
+    """The protocols that every member supports; none if there are no members."""
     supported = [set(member.names()) for member in members]
     return set.intersection(*supported) if supported else set()
 
 
 def choose_protocol(members: Iterable[ClassicMember]) -> str:
-    """The protocol with the most votes: each member votes for the first of its own that all support."""
+    """The protocol with the most votes: each member votes for the first of its own protocols that all support."""
     members = list(members)
     candidates = common_protocols(members)
     votes: dict[str, int] = {}
@@ -117,7 +118,7 @@ def choose_protocol(members: Iterable[ClassicMember]) -> str:
 def read_subscribed_topics(
     protocol_type: str | None, protocol: str | None, members: Iterable[ClassicMember]
 ) -> set[str] | None:
-    """The topics that members of a consumer group subscribe to; None where that cannot be known."""
+    """The topics that members of a consumer group subscribe to; None if they are unknown."""
     members = list(members)
     if protocol_type != CONSUMER:
         return None
@@ -135,7 +136,7 @@ def read_subscribed_topics(
 
 
 def read_topics(metadata: bytes) -> set[str] | None:
-    """The topics of a ConsumerProtocolSubscription, which come first in all its versions; None if it is none."""
+    """The topics of a ConsumerProtocolSubscription, which come first in all versions; None if it is malformed."""
     topics: set[str] = set()
     try:
         if _INT16.unpack_from(metadata)[0] < 0:
@@ -153,15 +154,15 @@ def read_topics(metadata: bytes) -> set[str] | None:
 
 
 LOADED = -1
-"""`created_offset` of a group that was replayed when its shard was loaded."""
+"""`created_offset` of a group that was replayed while its shard was loading."""
 
 
 class ClassicGroup:
-    """`created_offset` is where the log first tells of the group, None until then.
+    """`created_offset` is the log offset of the first record of the group, None before it is written.
 
-    `pending` are ids that were given out to dynamic members which have yet to join with them; `unsynced` those that
-    were told the generation and have yet to ask for their assignment. Both are ordered, so that a replay of the same
-    inputs gives the same answers.
+    `pending_members` are IDs that dynamic members were given but have not joined with yet. `pending_sync` are members
+    that got the generation but have not requested their assignment yet. Both are ordered, so that a replay of the same
+    inputs gives the same responses.
     """
 
     def __init__(self, group_id: str, state_timestamp: int, created_offset: int | None = None) -> None:
@@ -208,7 +209,7 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def next_generation(self, wall: int) -> None:
-        """Every member joined, or nobody is left: choose the protocol and go on."""
+        """Every member joined, or the group is empty: choose the protocol and change state."""
         self.generation += 1
         self.protocol = choose_protocol(self.members.values()) if self.members else None
         self.transition(ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY, wall)
@@ -219,7 +220,7 @@ class ClassicGroup:
         self.subscribed_topics = read_subscribed_topics(self.protocol_type, self.protocol, self.members.values())
 
     def subscribes_to(self, topic: str) -> bool:
-        """A consumer group whose subscription cannot be read counts as subscribed to everything."""
+        """A consumer group whose subscription cannot be parsed counts as subscribed to every topic."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER
         return topic in self.subscribed_topics
@@ -247,7 +248,7 @@ class ClassicGroup:
         self.pending_sync.pop(member_id, None)
 
     def rename_static(self, member: ClassicMember, member_id: str) -> None:
-        """Give a static member another id: a new process took its place."""
+        """Give a static member another ID: a new process replaced it."""
         assert member.instance_id is not None
         del self.members[member.member_id]
         if self.leader == member.member_id:
@@ -260,7 +261,7 @@ class ClassicGroup:
         self.static_members[member.instance_id] = member_id
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it joined, else take the first who did; False where nobody did."""
+        """Keep the leader if it joined, else take the first member that did; False if none did."""
         if self.leader is not None and self.members[self.leader].join_token is not None:
             return True
         first_joined = next(
@@ -274,8 +275,8 @@ class ClassicGroup:
             member.assignment = assignments.get(member_id, NO_ASSIGNMENT)
 
     def accepts(self, member_id: str, max_size: int) -> bool:
-        """Whether there is room. While members join, those who wait are counted, so that the last to come back are
-        the ones left out of a group that is too large."""
+        """Whether there is room. During a join phase only waiting members count, so that the last ones to rejoin are
+        left out of a group that is too large."""
         if self.is_in(ClassicGroupState.EMPTY, ClassicGroupState.DEAD):
             return True
         member = self.members.get(member_id)
@@ -285,7 +286,7 @@ class ClassicGroup:
         return member is not None or len(self.members) < max_size
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether somebody with these protocols could be a member beside the others."""
+        """Whether a member with these protocols is compatible with the others."""
         names = set(names)
         if self.is_in(ClassicGroupState.EMPTY):
             return bool(protocol_type) and bool(names)
@@ -294,7 +295,7 @@ class ClassicGroup:
         return bool(names & common_protocols(self.members.values())) if self.members else bool(names)
 
     def check_member(self, member_id: str, instance_id: str | None) -> None:
-        """ApiError UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another process took the static member's place."""
+        """Raises ApiError UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another process replaced the static member."""
         if instance_id is not None:
             current = self.static_members.get(instance_id)
             if current is None:
@@ -322,7 +323,7 @@ class ClassicGroup:
 
 
 UNKNOWN_MEMBER = ""
-"""The id of a member that has none yet."""
+"""The ID of a member that has none yet."""
 
 
 def join_error(member_id: str, code: ErrorCode) -> JoinGroupResponse:
@@ -337,7 +338,7 @@ def join_response(
     with_members: bool = False,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """The current generation. Only who computes the assignment is told of the members."""
+    """The present generation. Only the member that computes the assignment gets the list of members."""
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,

@@ -1,8 +1,8 @@
-"""JoinGroup: new members, members that come back, and what their coming means for the group.
+"""JoinGroup: new and returning members, and what they change in the group.
 
-A new dynamic member is first given an id and asked to come again with it (KIP-394), so that a client that repeats its
-request does not become two members. A static member (KIP-345) that comes back under the same instance id takes the
-place of the process before it, and where nothing else changed, the group goes on without a rebalance.
+A new dynamic member first gets an ID and must join again with it (KIP-394), so that a client that repeats its request
+does not become two members. A static member (KIP-345) that returns with the same instance ID replaces the process
+before it; if nothing else changed, the group continues without a rebalance.
 """
 
 from functools import partial
@@ -28,13 +28,13 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
 
 KNOWN_MEMBER_VERSION = 4
-"""From this version of JoinGroup on a dynamic member must come with an id."""
+"""From this version of JoinGroup a dynamic member must join with an ID."""
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a member may wait that cannot send heartbeats, for it does not know its id yet."""
+"""How long a member may wait that cannot send heartbeats because it does not know its ID yet."""
 
 
 class JoinContext(NamedTuple):
-    """A JoinGroup request and who sent it."""
+    """A JoinGroup request and its sender."""
 
     token: int
     request: JoinGroupRequest
@@ -48,9 +48,9 @@ class JoinContext(NamedTuple):
 
 
 def join(machine: GroupMachine, context: JoinContext) -> Result:
-    """Answer at once, or hold the answer back while the member waits. A group that is new is written down at once, so
-    that readers learn of it in the order of the log; who made it is answered when that is done, for an id in a group
-    that is none would be refused the next moment, and so on without end."""
+    """Answer at once, or keep the request waiting. A new group is written at once, so that readers see groups in the
+    order of the log. The member that created it is answered once that is done: an ID in a group that was not written
+    would be refused at the next request, and the client would repeat this forever."""
     request = context.request
     group = machine.groups.get(request.group_id)
     if group is None and request.member_id != UNKNOWN_MEMBER:
@@ -75,7 +75,7 @@ def _group_written(
     response: JoinGroupResponse | None,
     code: ErrorCode,
 ) -> Result:
-    """A group that never came into the log is none: nobody else may know of it."""
+    """A group that could not be written does not exist: remove it."""
     if code != ErrorCode.NONE and group.created_offset is None and not group.is_in(ClassicGroupState.DEAD):
         machine.remove_group(group, code)
     if response is not None:
@@ -98,7 +98,10 @@ def _join(machine: GroupMachine, context: JoinContext, group: ClassicGroup) -> R
         return _join_new(machine, context, group)
     if request.member_id in group.pending_members:
         if request.group_instance_id is not None:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a static member is never asked to join again with an id")
+            raise ApiError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                "a static member must not join with an ID that was given to a dynamic member",
+            )
         return _add_member(machine, context, group, request.member_id)
     return _rejoin(machine, context, group)
 
@@ -141,8 +144,8 @@ def _reason(request: JoinGroupRequest) -> str:
 
 
 def _rejoin(machine: GroupMachine, context: JoinContext, group: ClassicGroup) -> Result:
-    """A member that needs nothing new is told the current generation; anything else is a rebalance. The leader may
-    always ask for one: what it assigns may have changed where no member did."""
+    """A member that changes nothing gets the present generation; anything else starts a rebalance. The leader may
+    always start one: its assignment may have changed although no member did."""
     request = context.request
     try:
         group.check_member(request.member_id, request.group_instance_id)
@@ -162,8 +165,8 @@ def _rejoin(machine: GroupMachine, context: JoinContext, group: ClassicGroup) ->
 
 
 def _update_member(machine: GroupMachine, context: JoinContext, member: ClassicMember) -> None:
-    """Take over what the member says of itself now. A request of its own that still waits is answered first: only
-    the newest can be remembered."""
+    """Store the member's new data. An earlier request of the member that still waits is answered first, because only
+    the newest one is kept."""
     machine.reply_join(member, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
     member.protocols = context.protocols
     member.rebalance_timeout_ms = context.request.rebalance_timeout_ms
@@ -172,7 +175,7 @@ def _update_member(machine: GroupMachine, context: JoinContext, member: ClassicM
 
 
 def _rejoin_static(machine: GroupMachine, context: JoinContext, group: ClassicGroup, member_id: str) -> Result:
-    """A static member comes back as a new process (KIP-345)."""
+    """A static member returns as a new process (KIP-345)."""
     member = group.members[group.static_members[context.request.group_instance_id or ""]]
     before = replace_static_member(machine, group, member, member_id)
     _update_member(machine, context, member)
@@ -186,11 +189,11 @@ def _rejoin_static(machine: GroupMachine, context: JoinContext, group: ClassicGr
 
 
 SKIP_ASSIGNMENT_VERSION = 9
-"""From this version of JoinGroup on a leader that came back can be told not to assign anew (KIP-814)."""
+"""From this version of JoinGroup a returning leader can be told not to compute the assignment again (KIP-814)."""
 
 
 class ReplacedStaticMember(NamedTuple):
-    """What a static member was before a new process took its place, and the id that this one was given."""
+    """The state of a static member before a new process replaced it, and the ID of that process."""
 
     member: ClassicMember
     new_id: str
@@ -204,7 +207,7 @@ class ReplacedStaticMember(NamedTuple):
 def replace_static_member(
     machine: GroupMachine, group: ClassicGroup, member: ClassicMember, member_id: str
 ) -> ReplacedStaticMember:
-    """Fence the old process, and give its place to the new one under a new id."""
+    """Fence the old process, and give its membership to the new one under a new ID."""
     before = ReplacedStaticMember(
         member,
         member_id,
@@ -223,13 +226,13 @@ def replace_static_member(
 
 
 def next_protocol(group: ClassicGroup) -> str | None:
-    """What the next generation would choose; None where the members have nothing in common any more."""
+    """The protocol that the next generation would choose; None if the members have none in common any more."""
     members = group.members.values()
     return choose_protocol(members) if common_protocols(members) else None
 
 
 def keep_generation(machine: GroupMachine, group: ClassicGroup, before: ReplacedStaticMember, version: int) -> Result:
-    """The generation goes on; its record names the new id, and the member is answered once that is committed."""
+    """The generation stays. Its record names the new ID, and the member is answered once that is committed."""
     assignments = {member_id: member.assignment for member_id, member in group.members.items()}
     return Result(
         changes=[group_change(group, assignments)],
@@ -251,7 +254,7 @@ def _new_id_written(
     if version >= SKIP_ASSIGNMENT_VERSION:
         response = join_response(group, member_id, with_members=is_leader, skip_assignment=is_leader)
     else:
-        # Told of its own new id as the leader's, an old client would assign anew: it is told the id before.
+        # If an old client got its own new ID as the leader's, it would compute the assignment again: send the old ID.
         response = join_response(group, member_id, leader=before.leader)
     if not group.is_in(ClassicGroupState.PREPARING_REBALANCE):
         machine.reply_join(member, response)
@@ -259,7 +262,7 @@ def _new_id_written(
 
 
 def _revert(machine: GroupMachine, group: ClassicGroup, before: ReplacedStaticMember, code: ErrorCode) -> None:
-    """The new id did not come into the log, so a failover would know the old one only."""
+    """The new ID is not in the log, so a failover would only know the old one."""
     member = before.member
     response = join_response(group, UNKNOWN_MEMBER, leader=before.leader)
     response.error_code = code

@@ -1,12 +1,13 @@
-"""A rebalance from its beginning to the next generation, with SyncGroup as its second half.
+"""A rebalance from its start to the next generation, including SyncGroup.
 
     prepare ──▶ members join ──▶ complete_join ──▶ members sync ──▶ the leader's assignment is committed
 
-The first rebalance of an empty group waits for the initial delay, and again for every member that came meanwhile, up
-to the members' rebalance timeout; every other one waits until all members joined, or for that timeout.
+The first rebalance of an empty group waits for the initial delay, and again for every member that joined in the
+meantime, up to the members' rebalance timeout. Every other rebalance waits until all members joined, or for that
+timeout.
 
-The leader hands in the assignment, the others wait for theirs. Members are told of it only when the record that holds
-it is committed: so a generation that anybody worked with is one that a failover finds again.
+The leader sends the assignment, the other members wait for theirs. They get it only when its record is committed: a
+failover therefore finds every generation that any member worked with.
 """
 
 from functools import partial
@@ -26,7 +27,7 @@ from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupR
 
 
 def prepare_or_complete(machine: GroupMachine, group: ClassicGroup, reason: str) -> Result:
-    """Something about the members changed: begin a rebalance, or go on with the one under way."""
+    """The members changed: start a rebalance, or continue the one in progress."""
     if group.can_rebalance:
         return prepare(machine, group, reason)
     return maybe_complete_join(machine, group)
@@ -51,7 +52,7 @@ def prepare(machine: GroupMachine, group: ClassicGroup, reason: str) -> Result:
 
 
 def reset_assignments(machine: GroupMachine, group: ClassicGroup, code: ErrorCode) -> None:
-    """The generation came to nothing: who waits for an assignment is told so."""
+    """The generation failed: answer the members that wait for an assignment with the code."""
     group.assign({})
     for member in group.members.values():
         if machine.reply_sync(member, sync_error(code)):
@@ -59,7 +60,7 @@ def reset_assignments(machine: GroupMachine, group: ClassicGroup, code: ErrorCod
 
 
 def maybe_complete_join(machine: GroupMachine, group: ClassicGroup) -> Result:
-    """Complete the join phase if nobody is missing; a first rebalance is completed by its delay alone."""
+    """Complete the join phase if no member is missing; a first rebalance is completed only by its delay."""
     is_first = group.previous_state == ClassicGroupState.EMPTY
     if group.is_in(ClassicGroupState.PREPARING_REBALANCE) and not is_first and group.all_joined:
         return complete_join(machine, group)
@@ -92,7 +93,7 @@ def _initial_delay_expired(machine: GroupMachine, group: ClassicGroup, delay_ms:
 
 
 def complete_join(machine: GroupMachine, group: ClassicGroup) -> Result:
-    """Go on with the members that joined; static members keep their place for as long as their session lasts."""
+    """Continue with the members that joined; static members stay in the group until their session ends."""
     machine.shard.cancel_timer(join_key(group.group_id))
     _remove_unjoined(machine, group)
     if group.members and not group.elect_joined_leader():
@@ -116,7 +117,7 @@ def _remove_unjoined(machine: GroupMachine, group: ClassicGroup) -> None:
 
 
 def _answer_joins(machine: GroupMachine, group: ClassicGroup) -> None:
-    """Tell every member of the new generation, and wait until each has asked for its assignment."""
+    """Answer every member with the new generation, and wait until each has requested its assignment."""
     for member in group.members.values():
         response = join_response(group, member.member_id, with_members=member.member_id == group.leader)
         machine.reply_join(member, response)
@@ -129,7 +130,7 @@ def _answer_joins(machine: GroupMachine, group: ClassicGroup) -> None:
 
 
 def _sync_timed_out(machine: GroupMachine, group: ClassicGroup, generation: int) -> Result:
-    """Members that never asked for their assignment leave the group."""
+    """Members that did not request their assignment are removed from the group."""
     is_over = generation != group.generation or not group.pending_sync
     if is_over or not group.is_in(ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
         return Result()
@@ -141,7 +142,7 @@ def _sync_timed_out(machine: GroupMachine, group: ClassicGroup, generation: int)
 
 
 def sync(machine: GroupMachine, request: SyncGroupRequest, token: int) -> Result:
-    """Answer at once, or hold the answer back while the member waits. ApiError with what the member is told."""
+    """Answer at once, or keep the request waiting. Raises ApiError with the code for the member."""
     group = _checked_group(machine, request)
     if group.is_in(ClassicGroupState.PREPARING_REBALANCE):
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -164,7 +165,7 @@ def sync(machine: GroupMachine, request: SyncGroupRequest, token: int) -> Result
 
 
 def _superseded() -> SyncGroupResponse:
-    """A request that its own member sent again: only the newest can be remembered."""
+    """The member sent another request; only the newest one is kept."""
     return sync_error(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -193,7 +194,7 @@ def _remove_pending_sync(machine: GroupMachine, group: ClassicGroup, member_id: 
 def _assignment_written(
     machine: GroupMachine, group: ClassicGroup, generation: int, assignments: dict[str, bytes], code: ErrorCode
 ) -> Result:
-    """Whatever the group has become meanwhile, it is another one's business."""
+    """If the group has moved on to another state or generation, nothing is done."""
     if not group.is_in(ClassicGroupState.COMPLETING_REBALANCE) or generation != group.generation:
         return Result()
     if code != ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""The sessions of members: kept alive by Heartbeat, ended by LeaveGroup, by an operator (KIP-345), or by silence."""
+"""The sessions of members: renewed by Heartbeat; ended by LeaveGroup, by an operator (KIP-345), or by a timeout."""
 
 from tidelog.coordinator.contract import Result
 from tidelog.coordinator.group.classic import rebalance
@@ -21,7 +21,7 @@ from tidelog.wire.messages.groups.leave_group import (
 
 
 def heartbeat(machine: GroupMachine, request: HeartbeatRequest) -> Result:
-    """ApiError with the code that the member is told."""
+    """Raises ApiError with the code for the member."""
     group = machine.groups.get(request.group_id)
     if group is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -36,7 +36,7 @@ def heartbeat(machine: GroupMachine, request: HeartbeatRequest) -> Result:
 
 
 def leave(machine: GroupMachine, request: LeaveGroupRequest) -> Result:
-    """Every member is answered for itself; whoever went sets off one rebalance together."""
+    """Every member gets its own result; all members that left start one rebalance together."""
     group = machine.groups.get(request.group_id)
     if group is None:
         return Result(
@@ -57,7 +57,7 @@ def _member_response(identity: MemberIdentity, code: ErrorCode) -> MemberRespons
 
 
 def _remove_leaving(machine: GroupMachine, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
-    """An operator names the instance only, without a member id."""
+    """An operator names only the instance, without a member ID."""
     member_id = identity.member_id
     if member_id == UNKNOWN_MEMBER:
         member_id = group.static_members.get(identity.group_instance_id or "", UNKNOWN_MEMBER)
@@ -73,7 +73,7 @@ def _remove_leaving(machine: GroupMachine, group: ClassicGroup, identity: Member
 
 
 def remove_member(machine: GroupMachine, group: ClassicGroup, member_id: str) -> None:
-    """A member that waits is told to begin again, should it still be there."""
+    """Answer the waiting requests of the member, if there are any, so that it joins again."""
     member = group.members.get(member_id)
     if member is not None:
         machine.reply_join(member, join_error(UNKNOWN_MEMBER, ErrorCode.UNKNOWN_MEMBER_ID))
@@ -89,7 +89,7 @@ def _rebalance_after_leave(machine: GroupMachine, group: ClassicGroup) -> Result
 
 
 def expire_member(machine: GroupMachine, group: ClassicGroup, member_id: str) -> Result:
-    """The session of a member, or of an id that was given out, is over."""
+    """The session of a member, or of an ID that was not used to join, is over."""
     member = group.members.get(member_id)
     if member_id in group.pending_members:
         group.remove(member_id)

@@ -1,8 +1,8 @@
-"""The three steps of every heartbeat, and of every JoinGroup of a classic member: what changed, the target assignment,
-and the member's way to it.
+"""The three steps of every heartbeat, and of every JoinGroup of a classic member: apply changes, update the target
+assignment, and move the member towards it.
 
-A target is computed anew when the group's epoch rose, though not more often than the assignment interval allows; until
-then members go on towards the old one.
+A target is computed when the group's epoch rises, but not more often than the assignment interval allows; until then
+members keep moving towards the old one.
 """
 
 from tidelog.coordinator.group.consumer import sessions, subscriptions, topics
@@ -22,7 +22,7 @@ def advance_member(
     subscription: Subscription,
     owned: frozenset[TopicIdPartition] | None,
 ) -> ConsumerMember:
-    """The member as it is after its request, whose records are in the draft."""
+    """The member after its request; the records are in the draft."""
     changed = subscriptions.update(machine, draft, member, subscription)
     update_target(machine, draft)
     return reconcile_member(machine, draft, member._replace(subscription=subscription), owned, changed=changed)
@@ -73,7 +73,7 @@ def assignor_name(machine: GroupMachine, group: ConsumerGroup) -> str:
 
 
 def _is_time(machine: GroupMachine, group: ConsumerGroup) -> bool:
-    """A target from the future was computed by a clock that has been set back, or is another coordinator's."""
+    """A target with a future timestamp was computed before a clock was set back, or by another coordinator."""
     interval_ms = machine.group_config(group.group_id).consumer_assignment_interval_ms
     timestamp = group.target.timestamp
     return not timestamp or not 0 <= machine.wall - timestamp < interval_ms

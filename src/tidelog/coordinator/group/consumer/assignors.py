@@ -1,12 +1,12 @@
-"""The server's assignors: what they are given, and what they give. Given the same, each gives the same.
+"""The server-side assignors, their input and their output. They are deterministic.
 
-`range`: of each topic every subscriber gets a range of partitions, in the order of the members, so that members with
-the same topics get the same numbers of each. Static members come first, since their names last.
+`range`: every subscriber of a topic gets a range of its partitions, in the order of the members, so that members with
+the same topics get the same numbers of each. Static members come first, because their names are stable.
 
-`uniform`: as even as the subscriptions allow, then as close to the previous assignment as that leaves it. Where all
-members subscribe to the same topics, each keeps up to its share of what it had and takes from what is free. Where they
-differ, what is free goes to the subscriber who has least, the topics with the fewest subscribers first; then partitions
-move as long as one of them lessens the difference between two members.
+`uniform`: as even as the subscriptions allow, then as close to the previous assignment as possible. If all members
+subscribe to the same topics, each keeps up to its share of its partitions and takes from the free ones. Otherwise free
+partitions go to the subscriber with the fewest, topics with the fewest subscribers first; then partitions move as long
+as a move reduces the difference between two members.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,8 @@ from tidelog.coordinator.group.consumer.topics import TopicIdPartition
 
 
 class Subscriber(NamedTuple):
-    """`topics` exist; `previous` is the member's target so far, which may have what it can no longer keep."""
+    """`topics` exist; `previous` is the member's previous target, which may contain partitions that it can no longer
+    keep."""
 
     topics: frozenset[bytes]
     previous: frozenset[TopicIdPartition] = frozenset()
@@ -26,7 +27,7 @@ class Subscriber(NamedTuple):
 
 
 class Spec(NamedTuple):
-    """`partitions` has the number of partitions of every topic that somebody subscribes to."""
+    """`partitions` has the number of partitions of every subscribed topic."""
 
     members: Mapping[str, Subscriber]
     partitions: Mapping[bytes, int]
@@ -34,7 +35,7 @@ class Spec(NamedTuple):
 
 Assignment = dict[str, frozenset[TopicIdPartition]]
 Assignor = Callable[[Spec], Assignment]
-"""Every member is in what it gives, and every partition that has a subscriber belongs to one of them."""
+"""The assignment contains every member; every partition that has a subscriber belongs to one member."""
 
 
 def assign_range(spec: Spec) -> Assignment:
@@ -53,7 +54,7 @@ def _rank(spec: Spec, member_id: str) -> tuple[bool, str]:
 
 
 def _ranges(count: int, shares: int) -> list[range]:
-    """Sizes differ by one at most, the larger ones first."""
+    """Sizes differ by at most one, the larger ones first."""
     if not shares:
         return []
     size, extra = divmod(count, shares)
@@ -77,7 +78,7 @@ def assign_uniform(spec: Spec) -> Assignment:
 
 
 def _kept(spec: Spec) -> Holdings:
-    """What each member had of what there is and it still subscribes to."""
+    """The previous partitions of each member that still exist and that it still subscribes to."""
     return {
         member_id: {
             partition
@@ -95,7 +96,7 @@ def _unassigned(spec: Spec, holdings: Holdings) -> list[TopicIdPartition]:
 
 
 def _even_out(spec: Spec, holdings: Holdings) -> None:
-    """Everybody subscribes to the same: who had most may have the one partition more, if there are some."""
+    """All members have the same subscription: members that had most partitions get the one extra partition."""
     quota, extra = divmod(sum(spec.partitions.values()), len(holdings))
     quotas: dict[str, int] = {}
     for rank, member_id in enumerate(sorted(holdings, key=lambda member_id: (-len(holdings[member_id]), member_id))):
@@ -125,7 +126,7 @@ def _fill(spec: Spec, holdings: Holdings) -> None:
 
 
 def _hand_out(partitions: Iterable[TopicIdPartition], members: list[str], holdings: Holdings) -> None:
-    """Each to who has least."""
+    """Each partition goes to the member with the fewest."""
     heap = [(len(holdings[member_id]), member_id) for member_id in members]
     heapify(heap)
     for partition in partitions if heap else ():
@@ -135,8 +136,8 @@ def _hand_out(partitions: Iterable[TopicIdPartition], members: list[str], holdin
 
 
 def _balance(spec: Spec, holdings: Holdings) -> None:
-    """Topic by topic, until a round over all topics moves nothing. Each move lessens the sum of the squared loads, so
-    there is an end."""
+    """Topic by topic, until a round over all topics moves nothing. Each move reduces the sum of the squared loads, so
+    this terminates."""
     subscribers = _subscribers(spec)
     topics = sorted(spec.partitions, key=lambda topic_id: (len(subscribers[topic_id]), topic_id))
     while sum(_balance_topic(topic_id, subscribers[topic_id], holdings) for topic_id in topics):
@@ -144,7 +145,8 @@ def _balance(spec: Spec, holdings: Holdings) -> None:
 
 
 def _balance_topic(topic_id: bytes, members: list[str], holdings: Holdings) -> int:
-    """Move the topic's partitions from who has most to who has least, while they differ by two; how many moved."""
+    """Move the topic's partitions from the member with most to the one with fewest while they differ by two; returns
+    the number of moves."""
     owned = {
         member_id: sorted(partition for partition in holdings[member_id] if partition[0] == topic_id)
         for member_id in members
@@ -172,7 +174,7 @@ def _balance_topic(topic_id: bytes, members: list[str], holdings: Holdings) -> i
 def _heap_top(
     heap: list[tuple[int, str]], owned: dict[str, list[TopicIdPartition]] | None, holdings: Holdings, sign: int
 ) -> str | None:
-    """The top of the heap, after entries are dropped that are out of date or of members with nothing to give."""
+    """The top of the heap, after dropping entries that are outdated or of members without partitions of the topic."""
     while heap:
         count, member_id = heap[0]
         if count == sign * len(holdings[member_id]) and (owned is None or owned[member_id]):

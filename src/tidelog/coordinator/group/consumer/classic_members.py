@@ -1,7 +1,7 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup of members that speak the classic protocol in a consumer group.
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup of members of a consumer group that use the classic protocol.
 
-To such a member the group's epoch is a generation. It is told of no other members, computes nothing, and is told to
-join again whenever it has something to give up or may get more: so it reconciles as the others do.
+For such a member the group's epoch is the generation. It gets no list of members, computes no assignment, and is told
+to rejoin whenever it must give up partitions or may get more; in this way it reconciles as the other members do.
 """
 
 from tidelog.coordinator.contract import Result
@@ -36,7 +36,8 @@ from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupR
 
 
 def join(machine: GroupMachine, group: ConsumerGroup, context: JoinContext) -> Result:
-    """The members of the classic protocol get no leader: the server assigns. ApiError with what the member is told."""
+    """Members of the classic protocol get no leader: the server assigns. Raises ApiError with the code for the
+    member."""
     machine.check_topics_known()
     request = context.request
     if conversion.policy(machine) == "disabled":
@@ -74,7 +75,7 @@ def _as_member(subscription: Subscription) -> ConsumerMember:
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
-    """ApiError INCONSISTENT_GROUP_PROTOCOL unless all classic members could agree on one."""
+    """Raises ApiError INCONSISTENT_GROUP_PROTOCOL unless all classic members have a protocol in common."""
     names = {protocol.name for protocol in request.protocols}
     for member in group.classic_members():
         assert member.subscription.classic is not None
@@ -122,9 +123,9 @@ def _join_and_downgrade(
     new_subscription: Subscription,
     owned: frozenset[TopicIdPartition],
 ) -> Result:
-    """The static member was the last of the consumer protocol. If nothing changed by it, and everybody has what it is
-    to have, the classic group goes on with that. Who still waits for partitions of another member would never be told
-    of them by a stable classic group, which has it down as their owner."""
+    """The static member was the last one of the consumer protocol. If it changed nothing, and every member has its
+    target, the classic group continues with those assignments. A member that still waits for a partition of another one
+    would never get it from a stable classic group, which records it as the owner."""
     changed = subscriptions.update(machine, draft, member, new_subscription)
     member = member._replace(subscription=new_subscription)
     is_stale = draft.group.target.epoch < draft.group.epoch
@@ -147,7 +148,7 @@ def _join_and_downgrade(
 def _known(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int | None = None
 ) -> ConsumerMember:
-    """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION."""
+    """Raises ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION."""
     if instance_id is None:
         member = known_member(group, member_id)
     else:
@@ -160,7 +161,7 @@ def _known(
 
 
 def sync(machine: GroupMachine, group: ConsumerGroup, request: SyncGroupRequest) -> Result:
-    """ApiError with what the member is told."""
+    """Raises ApiError with the code for the member."""
     machine.check_topics_known()
     member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
     classic = member.subscription.classic
@@ -184,7 +185,7 @@ def sync(machine: GroupMachine, group: ConsumerGroup, request: SyncGroupRequest)
 
 
 def heartbeat(machine: GroupMachine, group: ConsumerGroup, request: HeartbeatRequest) -> Result:
-    """ApiError with what the member is told."""
+    """Raises ApiError with the code for the member."""
     member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
     sessions.renew_session(machine, group.group_id, member)
     if not _must_join_again(group, member):
@@ -194,7 +195,7 @@ def heartbeat(machine: GroupMachine, group: ConsumerGroup, request: HeartbeatReq
 
 
 def _must_join_again(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Where no member of the consumer protocol is there to bring a new target about, classic members do."""
+    """If the group has no member of the consumer protocol to trigger a new target, classic members do."""
     state = member.current.state
     if member.current.epoch < group.target.epoch or state == MemberState.UNREVOKED_PARTITIONS:
         return True
@@ -204,7 +205,7 @@ def _must_join_again(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def leave(machine: GroupMachine, group: ConsumerGroup, request: LeaveGroupRequest) -> Result:
-    """Every member is answered for itself. An operator may remove static members of either protocol by their names."""
+    """Every member gets its own result. An operator may remove static members of either protocol by instance ID."""
     leaving: dict[str, ConsumerMember] = {}
     answers = [_leave_one(group, identity, leaving) for identity in request.members]
     result = fence(machine, group, list(leaving.values()))

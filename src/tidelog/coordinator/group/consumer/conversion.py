@@ -1,5 +1,5 @@
-"""A classic group becomes a consumer group with its first member of the consumer protocol, and a classic one again when
-the last of these goes: the records of the one are deleted and those of the other written in one batch (KIP-848)."""
+"""Converting a classic group to a consumer group with its first member of the consumer protocol, and back when the last
+of these leaves. One batch deletes the old records and writes the new ones (KIP-848)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -30,7 +30,7 @@ from tidelog.errors import ApiError, ErrorCode
 UPGRADES = frozenset({"upgrade", "bidirectional"})
 DOWNGRADES = frozenset({"downgrade", "bidirectional"})
 UNKNOWN = 0
-"""For the fingerprint of topics: whatever there is differs from it."""
+"""As a fingerprint of topics: differs from that of any topics."""
 
 
 def policy(machine: GroupMachine) -> str:
@@ -38,7 +38,7 @@ def policy(machine: GroupMachine) -> str:
 
 
 def consumer_group(machine: GroupMachine, group_id: str) -> ConsumerGroup:
-    """ApiError GROUP_ID_NOT_FOUND where there is none, or a classic one."""
+    """Raises ApiError GROUP_ID_NOT_FOUND if there is none, or a classic one."""
     group = machine.consumers.newest.get(group_id)
     if group is None:
         problem = "is not a consumer group." if group_id in machine.groups else "not found."
@@ -50,7 +50,7 @@ def consumer_group(machine: GroupMachine, group_id: str) -> ConsumerGroup:
 
 
 def check_upgrade(machine: GroupMachine, group: ClassicGroup) -> None:
-    """ApiError GROUP_ID_NOT_FOUND, which is also what a client is told that has to wait."""
+    """Raises ApiError GROUP_ID_NOT_FOUND; clients that must wait for an upgrade also get this code."""
     problem = None
     if policy(machine) not in UPGRADES:
         problem = "online upgrade is disabled."
@@ -68,10 +68,10 @@ def _no_upgrade(group: ClassicGroup, problem: str) -> ApiError:
 
 
 def upgrade(machine: GroupMachine, group: ClassicGroup) -> list[Change]:
-    """The classic group's end, and the consumer group that it becomes: every member has what it was last given, and the
-    generation goes on as the epoch. A group within a rebalance does without its end, and so its first heartbeat is to
-    raise the epoch, also where it changes no subscription: that of a process which takes a static member's place.
-    ApiError GROUP_ID_NOT_FOUND where what the members said cannot be read."""
+    """Deletes the classic group and writes the consumer group: every member keeps its last assignment, and the
+    generation becomes the epoch. A group in a rebalance does not complete it, so its first heartbeat must raise the
+    epoch even if it changes no subscription, for example that of a process that replaces a static member. Raises
+    ApiError GROUP_ID_NOT_FOUND if a member's metadata cannot be parsed."""
     members = [_upgraded(machine, group, member) for member in group.members.values()]
     group_id = group.group_id
     names = {name for member in members for name in member.subscription.topics}
@@ -117,7 +117,7 @@ def _upgraded(machine: GroupMachine, group: ClassicGroup, member: ClassicMember)
 
 
 def may_downgrade(machine: GroupMachine, remaining: Sequence[ConsumerMember]) -> bool:
-    """Whether a group with these members is to be a classic one."""
+    """Whether a group with these members becomes a classic group."""
     return (
         bool(remaining)
         and all(member.is_classic for member in remaining)
@@ -129,8 +129,8 @@ def may_downgrade(machine: GroupMachine, remaining: Sequence[ConsumerMember]) ->
 def downgrade(
     machine: GroupMachine, group: ConsumerGroup, remaining: Iterable[ConsumerMember], *, rebalance_now: bool
 ) -> list[Change]:
-    """The consumer group's end, and the classic group that it becomes: stable, each member with its target. Without a
-    leader where a rebalance is to follow, so that one does after a failover, too."""
+    """Deletes the consumer group and writes the classic group: stable, each member with its target. If a rebalance must
+    follow it has no leader, so that the rebalance also starts after a failover."""
     classic = ClassicGroup(group.group_id, machine.wall)
     assignments: dict[str, bytes] = {}
     classic.protocol_type, classic.generation, classic.state = CONSUMER, group.epoch, ClassicGroupState.STABLE

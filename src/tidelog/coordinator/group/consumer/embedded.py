@@ -1,4 +1,4 @@
-"""What classic members of a consumer group tell and are told: subscriptions and assignments in their own format."""
+"""The embedded consumer protocol: subscriptions and assignments in the format of classic members."""
 
 import struct
 from collections.abc import Iterable
@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 def protocol_version(data: bytes) -> int:
-    """A newer version than is known is read, and answered, as the newest known. ProtocolViolation where there is
-    none."""
+    """A newer version than the known ones is parsed, and answered, as the newest known one. Raises ProtocolViolation if
+    there is none."""
     try:
         found: int = _VERSION.unpack_from(data)[0]
     except struct.error as error:
@@ -32,12 +32,12 @@ def protocol_version(data: bytes) -> int:
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription | None:
-    """None where it cannot be read."""
+    """None if it is malformed."""
     return _read(ConsumerProtocolSubscription, data)
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment | None:
-    """None where it cannot be read; a member that was given nothing yet has an empty one."""
+    """None if it is malformed; a member that was assigned nothing yet has an empty one."""
     return _read(ConsumerProtocolAssignment, data) if data else ConsumerProtocolAssignment()
 
 
@@ -49,7 +49,7 @@ def _read(cls: type[T], data: bytes) -> T | None:
 
 
 def write_assignment(cluster: Cluster, partitions: Iterable[TopicIdPartition], version: int) -> bytes:
-    """Topics that are gone are left out."""
+    """Deleted topics are left out."""
     assigned = [
         TopicPartitionResponse(topic=cluster.topic_names[topic_id], partitions=numbers)
         for topic_id, numbers in partitions_by_topic(partitions).items()
@@ -60,7 +60,7 @@ def write_assignment(cluster: Cluster, partitions: Iterable[TopicIdPartition], v
 
 
 def known_partitions(cluster: Cluster, topics: Iterable[Any]) -> frozenset[TopicIdPartition]:
-    """Partitions by the names of their topics, without those of topics that are gone."""
+    """Partitions by topic name to partitions by topic ID, without deleted topics."""
     return frozenset(
         (cluster.topics[topic.topic].id, partition)
         for topic in topics

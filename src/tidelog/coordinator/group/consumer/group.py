@@ -1,7 +1,7 @@
-"""One consumer group, as its records tell it, and the groups of one shard.
+"""One consumer group as its records describe it, and the groups of one shard.
 
-`ConsumerGroup.apply` takes in one record, and is the only thing that changes a group. A `Draft` is the group as it will
-be when what an operation writes is replayed.
+Only `ConsumerGroup.apply` changes a group; it applies one record. A `Draft` is the group as it will be once the records
+of an operation are replayed.
 """
 
 from collections import deque
@@ -17,11 +17,11 @@ from tidelog.coordinator.group.consumer.topics import TopicIdPartition
 
 NO_PARTITIONS: frozenset[TopicIdPartition] = frozenset()
 FIRST_EPOCH = 1
-"""Of a group that has no members yet: its first member joins in the next."""
+"""The epoch of a group without members; its first member joins in the next one."""
 
 
 class ConsumerGroupState(Enum):
-    """Values are what clients are shown."""
+    """Values are the names in Kafka's responses."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -30,14 +30,14 @@ class ConsumerGroupState(Enum):
 
 
 class TargetMetadata(NamedTuple):
-    """Since which group epoch the target assignment stands, and when (wall milliseconds) it was computed."""
+    """The group epoch of the target assignment, and the time (wall milliseconds) it was computed."""
 
     epoch: int = FIRST_EPOCH
     timestamp: int = 0
 
 
 class ConsumerGroup:
-    """`owners` has, for each partition that somebody has or has yet to give up, who that is."""
+    """`owners` maps each partition that is assigned, or has yet to be revoked, to its member."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -81,7 +81,7 @@ class ConsumerGroup:
         return (member for member in self.members.values() if member.is_classic)
 
     def subscribed_topics(self) -> frozenset[str]:
-        """Names, of those that exist and of those that do not."""
+        """Names of existing and of missing topics."""
         if self._topics is None:
             self._topics = frozenset(name for member in self.members.values() for name in self.topics_of(member))
         return self._topics
@@ -98,7 +98,7 @@ class ConsumerGroup:
         return sum(member.subscription.pattern == pattern for member in self.members.values())
 
     def preferred_assignor(self) -> str | None:
-        """The one that most members ask for; None where none does."""
+        """The assignor that most members request; None if none does."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             if member.subscription.assignor is not None:
@@ -106,14 +106,14 @@ class ConsumerGroup:
         return max(sorted(votes), key=votes.__getitem__) if votes else None
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether somebody else still has a partition of the member's target."""
+        """Whether another member still owns a partition of the member's target."""
         target = self.targets.get(member.member_id, NO_PARTITIONS)
         return any(partition in self.owners for partition in target if partition not in member.current.assigned)
 
     # Replay.
 
     def apply(self, change: Change) -> None:
-        """Records of other kinds say nothing of it."""
+        """Records of other kinds are ignored."""
         rule = self._RULES.get(type(change.key))
         if rule is not None:
             rule(self, change.key, change.value)
@@ -147,7 +147,7 @@ class ConsumerGroup:
         self._unname(member)
 
     def _unname(self, member: ConsumerMember) -> None:
-        """Its instance id may be another's by now, or it joined anew under another one."""
+        """Its instance ID may belong to another member by now, or the member joined again with another one."""
         instance_id = member.subscription.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
@@ -215,7 +215,7 @@ class ConsumerGroup:
 
 
 class Draft:
-    """Records in the making. The group is copied at the first of them, so that an idle heartbeat costs nothing."""
+    """The group is copied for the first record, so an idle heartbeat costs nothing."""
 
     __slots__ = ("_is_copy", "changes", "group")
 
@@ -240,9 +240,13 @@ Groups = dict[str, ConsumerGroup]
 
 
 class ConsumerGroups:
-    """`fresh` has the epoch that a group must have to be up to date: it has not where its records did not get into the
-    log. `resolved` has when (monotonic milliseconds) its patterns were, with such an epoch; for a group in `outdated`
-    they are to be again."""
+    """The consumer groups of one shard in two views: the newest for writers, the committed for readers.
+
+    Soft state, which a failover loses: `fresh` has the epoch that a group must have to be up to date with the cluster's
+    topics. A group has a lower one if its records were not written. `resolved` has the time (monotonic milliseconds)
+    its patterns were resolved, with such an epoch; the patterns of the groups in `outdated` must be resolved again. A
+    group that is not known to be up to date is checked at its next heartbeat; no other group is.
+    """
 
     def __init__(self) -> None:
         self.newest: Groups = {}
@@ -281,7 +285,7 @@ class ConsumerGroups:
 
 
 def _replay(groups: Groups, change: Change) -> ConsumerGroup | None:
-    """The tombstone of what is not there says nothing."""
+    """The tombstone of an unknown group is ignored."""
     group_id = change.key.group_id
     group = groups.get(group_id)
     if group is None:

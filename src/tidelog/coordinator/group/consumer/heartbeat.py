@@ -1,7 +1,8 @@
-"""ConsumerGroupHeartbeat: the one request by which members of the consumer protocol join, stay, learn and leave.
+"""ConsumerGroupHeartbeat: the request that members of the consumer protocol use to join, stay, get assignments and
+leave.
 
 The first member of the consumer protocol creates the group, or converts the classic one (`open_group`). Static members
-may leave for a while.
+may leave temporarily.
 """
 
 from typing import NamedTuple
@@ -42,7 +43,7 @@ from tidelog.wire.messages.groups.consumer_group_heartbeat import (
 )
 
 OWN_ID_VERSION = 1
-"""From this version on a member names itself, also when it joins."""
+"""From this version a member chooses its own ID, also when it joins."""
 
 
 class Sender(NamedTuple):
@@ -51,7 +52,7 @@ class Sender(NamedTuple):
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """ApiError for a request that makes no sense, in whatever state the group is."""
+    """Raises ApiError for a request that is invalid in every state of the group."""
     epoch = request.member_epoch
     if version >= OWN_ID_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
         _check_text(request.member_id, "MemberId")
@@ -85,7 +86,7 @@ def _invalid(text: str) -> ApiError:
 
 
 def check_assignor(name: str | None, served: list[str]) -> None:
-    """ApiError UNSUPPORTED_ASSIGNOR."""
+    """Raises ApiError UNSUPPORTED_ASSIGNOR."""
     if name is not None and name not in served:
         text = f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(served)}."
         raise ApiError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
@@ -96,7 +97,7 @@ def heartbeat_error(code: ErrorCode, text: str | None = None) -> ConsumerGroupHe
 
 
 def heartbeat(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest, sender: Sender) -> Result:
-    """Answers errors itself, since they come with a text."""
+    """Answers errors itself, because they have a message."""
     try:
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             return leave(machine, request)
@@ -145,12 +146,13 @@ def _member(
 
 
 def _subscription(before: Subscription, request: ConsumerGroupHeartbeatRequest, sender: Sender) -> Subscription:
-    """What the request leaves out stays as it was; whoever sends a heartbeat speaks the consumer protocol."""
+    """Fields that the request leaves out keep their value; a member that sends this request uses the consumer
+    protocol."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     given = (names, request.subscribed_topic_regex, request.server_assignor, request.rack_id, before.classic)
     same = (before.client_id, before.client_host, before.instance_id) == (*sender, request.instance_id)
     if given == (None, None, None, None, None) and timeout_ms == NO_TIMEOUT and same:
-        return before  # a heartbeat that says nothing new is the usual one, and is to cost nothing
+        return before  # the usual heartbeat changes nothing and must be cheap
     return Subscription(
         instance_id=request.instance_id or before.instance_id,
         rack_id=request.rack_id or before.rack_id,
@@ -165,7 +167,7 @@ def _subscription(before: Subscription, request: ConsumerGroupHeartbeatRequest, 
 
 
 def _is_full_request(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """A member that joins, or that tells everything of itself again, is told everything."""
+    """A member that joins, or that sends all of its fields again, gets its whole assignment."""
     if request.member_epoch == JOIN_EPOCH:
         return True
     subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
@@ -177,7 +179,7 @@ def _assignment(assigned: AssignmentEpochs) -> Assignment:
 
 
 def open_group(machine: GroupMachine, group_id: str, *, create: bool) -> Draft:
-    """ApiError GROUP_ID_NOT_FOUND."""
+    """Raises ApiError GROUP_ID_NOT_FOUND."""
     group = machine.consumers.newest.get(group_id)
     if group is not None:
         return Draft(group)
@@ -198,7 +200,8 @@ def _not_a_consumer_group(group_id: str) -> str:
 
 
 def _upgraded(machine: GroupMachine, classic: ClassicGroup) -> Draft:
-    """Whoever waits for the classic group's rebalance is told to join anew: it will be a member of the new one."""
+    """Requests that wait for the classic group's rebalance are answered so that the members rejoin: they are members of
+    the new group."""
     draft = Draft(ConsumerGroup(classic.group_id), upgrade(machine, classic))
     for member in classic.members.values():
         machine.reply_join(member, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
@@ -210,7 +213,7 @@ def _upgraded(machine: GroupMachine, classic: ClassicGroup) -> Draft:
 
 
 def leave(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest) -> Result:
-    """ApiError GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    """Raises ApiError GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     group = consumer_group(machine, request.group_id)
     instance_id = request.instance_id
     if instance_id is None:
@@ -225,7 +228,7 @@ def leave(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest) -> Resu
 
 
 def _leave_temporarily(group_id: str, member: ConsumerMember) -> Result:
-    """The member's partitions stay its own until its session is over."""
+    """The member keeps its partitions until its session ends."""
     current = member.current._replace(
         epoch=LEAVE_STATIC_EPOCH, assigned=dict.fromkeys(member.current.assigned, 0), revoking=NO_ASSIGNMENT
     )

@@ -1,4 +1,4 @@
-"""One member of a consumer group: what it said of itself, and what it has of its assignment."""
+"""One member of a consumer group: its subscription and its present assignment."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -10,7 +10,7 @@ from tidelog.coordinator.group.consumer.topics import AssignmentEpochs
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
-"""Member epochs that are requests: to join, to leave, and of a static member to be back before its session is over."""
+"""Member epochs that are requests: to join, to leave, and for a static member to leave temporarily."""
 NO_TIMEOUT = -1
 NO_ASSIGNMENT: AssignmentEpochs = {}
 
@@ -31,14 +31,14 @@ class MemberState(IntEnum):
 
 
 class ClassicMetadata(NamedTuple):
-    """What a member that speaks the classic protocol said when it joined."""
+    """What a member of the classic protocol sent when it joined."""
 
     session_timeout_ms: int
     protocols: tuple[MemberProtocol, ...]
 
 
 class Subscription(NamedTuple):
-    """What a member says of itself. `classic` is None for members of the consumer protocol."""
+    """What a member sent about itself. `classic` is None for members of the consumer protocol."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -52,7 +52,8 @@ class Subscription(NamedTuple):
 
 
 class CurrentAssignment(NamedTuple):
-    """How far a member is: `assigned` it may have, `revoking` it must give up before its epoch can rise."""
+    """The state of reconciliation: the member may own `assigned`; it must give up `revoking` before its epoch can
+    rise."""
 
     epoch: int = JOIN_EPOCH
     previous_epoch: int = -1

@@ -1,4 +1,4 @@
-"""Which member a request is from: one that is there, a new one, or a static member that comes back."""
+"""The member that a request comes from: a known one, a new one, or a returning static member."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from tidelog.errors import ApiError, ErrorCode
 
 
 def check_room(machine: GroupMachine, group: ConsumerGroup, member_id: str) -> None:
-    """ApiError GROUP_MAX_SIZE_REACHED for who is not in it."""
+    """Raises ApiError GROUP_MAX_SIZE_REACHED for a member that is not in the group."""
     size = machine.config.group_consumer_max_size
     if len(group.members) >= size and member_id not in group.members:
         text = f"The consumer group has reached its maximum capacity of {size} members."
@@ -24,7 +24,7 @@ def check_room(machine: GroupMachine, group: ConsumerGroup, member_id: str) -> N
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    """ApiError UNKNOWN_MEMBER_ID."""
+    """Raises ApiError UNKNOWN_MEMBER_ID."""
     member = group.members.get(member_id)
     if member is None:
         text = f"Member {member_id} is not a member of group {group.group_id}."
@@ -33,7 +33,7 @@ def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
 
 
 def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """ApiError UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another process took its place."""
+    """Raises ApiError UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another process replaced the member."""
     member = group.static_member(instance_id)
     if member is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -44,8 +44,8 @@ def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
 
 
 def joining_static_member(draft: Draft, member_id: str, instance_id: str, *, is_classic: bool) -> ConsumerMember:
-    """A new member, or one that takes the place of who had the instance id: between members of the consumer protocol
-    only after that one said that it went for a while. ApiError UNRELEASED_INSTANCE_ID."""
+    """A new member, or one that replaces the owner of the instance ID. Between members of the consumer protocol the
+    owner must have left temporarily before; otherwise raises ApiError UNRELEASED_INSTANCE_ID."""
     old = draft.group.static_member(instance_id)
     if old is None:
         return draft.group.members.get(member_id, ConsumerMember(member_id))
@@ -60,7 +60,7 @@ def joining_static_member(draft: Draft, member_id: str, instance_id: str, *, is_
 
 
 def _replace_static_member(draft: Draft, old: ConsumerMember, member_id: str) -> ConsumerMember:
-    """The new member has what the old one had, and begins at epoch 0."""
+    """The new member gets the assignment of the old one, and starts at epoch 0."""
     group_id = draft.group.group_id
     target = draft.group.targets.get(old.member_id, NO_PARTITIONS)
     current = old.current._replace(epoch=0, previous_epoch=0)
@@ -74,8 +74,9 @@ def _replace_static_member(draft: Draft, old: ConsumerMember, member_id: str) ->
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: frozenset[TopicIdPartition] | None) -> None:
-    """ApiError FENCED_MEMBER_EPOCH unless the member begins anew, or the epoch is its own; or the one before, for the
-    answer that raised it may have been lost, and then it must have nothing that it is not to have."""
+    """Raises ApiError FENCED_MEMBER_EPOCH unless the member joins, or sends its present epoch. The previous epoch is
+    also accepted, because the response that raised it may have been lost; the member must then own nothing outside its
+    assignment."""
     known = member.current.epoch
     if epoch in (JOIN_EPOCH, known):
         return

@@ -1,5 +1,5 @@
-"""How a member comes from what it has to its target: first it gives up what others are to have, then its epoch rises,
-then it gets what nobody has any more. So no partition is ever with two members."""
+"""How a member moves from its assignment to its target: it first gives up the partitions of others, then its epoch
+rises, then it gets partitions that no member owns any more. A partition therefore never has two owners."""
 
 from collections.abc import Container, Mapping
 from typing import NamedTuple
@@ -10,8 +10,9 @@ from tidelog.errors import ApiError, ErrorCode
 
 
 class ReconciliationGoal(NamedTuple):
-    """Where a member is to go: its target, and what bounds it. `owned` is what it says it has, None where it says
-    nothing; `owners` has whatever somebody has or is still to give up; `topics` are those it subscribes to."""
+    """The target of a member and its limits. `owned` are the partitions that the member reports, None if it reports
+    none; `owners` are all partitions that are assigned or still have to be revoked; `topics` are those that the member
+    subscribes to."""
 
     epoch: int
     target: frozenset[TopicIdPartition]
@@ -24,7 +25,7 @@ class ReconciliationGoal(NamedTuple):
 
 
 def reconcile(current: CurrentAssignment, goal: ReconciliationGoal, *, subscription_changed: bool) -> CurrentAssignment:
-    """The member's next step, or what it had where there is none yet. ApiError FENCED_MEMBER_EPOCH."""
+    """The next state of the member, or the present one if there is no step yet. Raises ApiError FENCED_MEMBER_EPOCH."""
     if current.state == MemberState.STABLE and current.epoch == goal.epoch:
         return _drop_unsubscribed(current, goal) if subscription_changed else current
     if current.state == MemberState.UNREVOKED_PARTITIONS and goal.still_owns(current.revoking):
@@ -49,7 +50,7 @@ def _step(current: CurrentAssignment, goal: ReconciliationGoal, epoch: int) -> C
 
 
 def _drop_unsubscribed(current: CurrentAssignment, goal: ReconciliationGoal) -> CurrentAssignment:
-    """The member changed its mind before there is a new target: it may keep nothing of other topics."""
+    """The member changed its subscription before there is a new target: it must give up partitions of other topics."""
     kept = {partition: since for partition, since in current.assigned.items() if partition[0] in goal.topics}
     if len(kept) == len(current.assigned):
         return current

@@ -1,6 +1,6 @@
-"""The records of consumer groups: what each says, as a `Change`, and what is read back from it.
+"""The records of consumer groups: building the `Change` of each kind, and reading its value.
 
-Kafka 4.3 writes no partition metadata any more, but a hash of it (KIP-1101); the old record is only deleted.
+Kafka 4.3 no longer writes partition metadata, but a hash of it (KIP-1101); the old record is only deleted.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ VALUES: dict[type[Any], type[Any]] = {
 
 
 class Regex(NamedTuple):
-    """The topics that a pattern matched, and when (wall milliseconds) it was resolved."""
+    """The topics that a pattern matched, and the time (wall milliseconds) it was resolved."""
 
     topics: frozenset[str]
     version: int
@@ -134,7 +134,7 @@ def _with_epochs(epochs: AssignmentEpochs) -> list[wire.TopicPartitions]:
 
 
 def current_from(value: wire.ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
-    """A state that a newer version knows is UNKNOWN: its member must begin anew."""
+    """A state of a newer version becomes UNKNOWN: its member must rejoin."""
     known = value.state in set(MemberState)
     return CurrentAssignment(
         epoch=value.member_epoch,
@@ -146,7 +146,7 @@ def current_from(value: wire.ConsumerGroupCurrentMemberAssignmentValue) -> Curre
 
 
 def _epochs_from(topics: Iterable[wire.TopicPartitions], member_epoch: int) -> AssignmentEpochs:
-    """Where no epochs are written, as before Kafka 4.3, those of the member."""
+    """Before Kafka 4.3 no epochs were written; the epoch of the member is used."""
     epochs: dict[TopicIdPartition, int] = {}
     for topic in topics:
         given = topic.assignment_epochs or [member_epoch] * len(topic.partitions)
@@ -172,12 +172,12 @@ def partition_metadata_tombstone(group_id: str) -> Change:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Change]:
-    """What a member had goes before the member."""
+    """The member's assignment is deleted before the member."""
     return [Change(key(group_id=group_id, member_id=member_id), None) for key in (CURRENT, TARGET, MEMBER)]
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str], patterns: Iterable[str]) -> list[Change]:
-    """Everything that may be in the log of the group; the group itself last."""
+    """Every record of the group that may be in the log; the group itself is last."""
     member_ids = list(member_ids)
     return [
         *(Change(CURRENT(group_id=group_id, member_id=member_id), None) for member_id in member_ids),

@@ -1,7 +1,7 @@
-"""The deadlines of members, and the fencing of who misses one: to be heard of, to give up partitions, and for members
-of the classic protocol to join and to sync.
+"""The deadlines of members, and fencing of members that miss one: to send heartbeats, to give up partitions, and for
+members of the classic protocol to join and to sync.
 
-Where only members of the classic protocol stay, the group becomes a classic one again.
+If only members of the classic protocol remain, the group becomes a classic group.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +24,7 @@ Key = tuple[str, str, str]
 
 
 class Deadline(Enum):
-    """Each with why who misses it is fenced."""
+    """Each kind has the reason that is reported when a member misses it."""
 
     SESSION = "consumer-session"
     REVOKE = "consumer-revoke"
@@ -58,7 +58,7 @@ def cancel_deadlines(machine: GroupMachine, group_id: str, member_id: str) -> No
 
 
 def fence(machine: GroupMachine, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Result:
-    """The records without a response. Whoever stays learns of it by a heartbeat."""
+    """The records, without a response. The remaining members learn about it from their heartbeats."""
     if not members:
         return Result()
     removed = {member.member_id for member in members}
@@ -74,8 +74,8 @@ def fence(machine: GroupMachine, group: ConsumerGroup, members: Sequence[Consume
 
 
 def group_downgraded(machine: GroupMachine, group_id: str, code: ErrorCode, *, rebalance_now: bool) -> Result:
-    """What the members have is no longer what they were to have, so they begin a rebalance."""
-    del code  # a group that is not there was not written; one that is there was, whether or not that is known yet
+    """The assignments differ from the targets, so the members start a rebalance."""
+    del code  # the classic group exists if and only if its record was written, whatever the code
     group = machine.groups.get(group_id)
     if group is None:
         return Result()
@@ -87,7 +87,7 @@ def group_downgraded(machine: GroupMachine, group_id: str, code: ErrorCode, *, r
 
 
 def _members_removed(machine: GroupMachine, group_id: str, member_ids: Iterable[str], code: ErrorCode) -> Result:
-    """Who could not be removed stays under watch, as does who came back meanwhile."""
+    """A member that could not be removed, or that rejoined in the meantime, keeps its deadlines."""
     del code
     group = machine.consumers.newest.get(group_id)
     for member_id in member_ids:
@@ -97,7 +97,7 @@ def _members_removed(machine: GroupMachine, group_id: str, member_ids: Iterable[
 
 
 def renew_session(machine: GroupMachine, group_id: str, member: ConsumerMember) -> None:
-    """The member was heard of. One of the classic protocol says itself how long it may be silent."""
+    """The member sent a request. A member of the classic protocol sets its own session timeout."""
     classic = member.subscription.classic
     own_ms = None if classic is None else classic.session_timeout_ms
     timeout_ms = machine.group_config(group_id).consumer_session_timeout_ms if own_ms is None else own_ms
@@ -107,7 +107,7 @@ def renew_session(machine: GroupMachine, group_id: str, member: ConsumerMember) 
 def update_revocation_deadline(
     machine: GroupMachine, group_id: str, member: ConsumerMember, current: CurrentAssignment
 ) -> None:
-    """Give the member its rebalance timeout to give partitions up, or take note that it did."""
+    """Start the rebalance timeout for giving up partitions, or cancel it if there are none left."""
     if member.is_classic:
         return
     if current.state != MemberState.UNREVOKED_PARTITIONS:
@@ -118,7 +118,7 @@ def update_revocation_deadline(
 
 
 def set_join_deadline(machine: GroupMachine, group_id: str, member: ConsumerMember) -> None:
-    """A classic member was told to join again."""
+    """A classic member was told to rejoin."""
     if not machine.shard.has_timer(deadline_key(Deadline.JOIN, group_id, member.member_id)):
         _set(machine, Deadline.JOIN, group_id, member.member_id, member.subscription.rebalance_timeout_ms)
 
@@ -129,7 +129,7 @@ def set_sync_deadline(machine: GroupMachine, group_id: str, member: ConsumerMemb
 
 
 def set_loaded_deadlines(machine: GroupMachine, group: ConsumerGroup) -> None:
-    """After a failover each member has a whole session, and whole time to give up what it must."""
+    """After a failover each member gets a whole session timeout, and a whole timeout to give up partitions."""
     for member in group.members.values():
         renew_session(machine, group.group_id, member)
         if member.current.state == MemberState.UNREVOKED_PARTITIONS:
@@ -150,8 +150,8 @@ def _set(
 
 
 def _missed(machine: GroupMachine, deadline: Deadline, group_id: str, member_id: str, epoch: int | None) -> Result:
-    """Fence the member, unless it has left the epoch that the deadline was for. Where that cannot be written now, it is
-    tried again: nobody else would notice that the member is gone."""
+    """Fence the member, unless it has left the epoch of the deadline. If that cannot be written now it is retried:
+    nothing else would notice that the member is gone."""
     group = machine.consumers.newest.get(group_id)
     member = None if group is None else group.members.get(member_id)
     if group is None or member is None or epoch not in (None, member.current.epoch):

@@ -1,4 +1,4 @@
-"""What members subscribe to, and what of it the cluster has. Whatever changes there raises the group's epoch."""
+"""Members' subscriptions, and the cluster's topics that match them. Any change raises the group's epoch."""
 
 from collections.abc import Callable, Iterable
 
@@ -18,12 +18,12 @@ from tidelog.coordinator.patterns import PatternProblem, whole_matcher
 from tidelog.errors import ApiError, ErrorCode
 
 MIN_RESOLVE_INTERVAL_MS = 10_000
-"""How long a group's patterns stay as they are, however many topics come and go."""
+"""A group's patterns are not resolved again within this time, however many topics are created or deleted."""
 
 
 def update(machine: GroupMachine, draft: Draft, member: ConsumerMember, subscription: Subscription) -> bool:
-    """Write what the member says now; whether its topics or its pattern changed. ApiError INVALID_REGULAR_EXPRESSION
-    where its pattern is none."""
+    """Write the member's subscription; returns whether its topics or its pattern changed. Raises ApiError
+    INVALID_REGULAR_EXPRESSION."""
     before = member.subscription
     group_id = draft.group.group_id
     if subscription != before:
@@ -55,7 +55,7 @@ def _bump_epoch(machine: GroupMachine, draft: Draft, *, by_member: bool) -> None
 
 
 def bump_epoch_after_leave(machine: GroupMachine, draft: Draft) -> None:
-    """Members went."""
+    """Members left: raise the epoch, and delete patterns that no member uses."""
     for pattern in list(draft.group.regexes):
         if not draft.group.subscribers(pattern):
             draft.add(regex_tombstone(draft.group.group_id, pattern))
@@ -66,7 +66,7 @@ def bump_epoch_after_leave(machine: GroupMachine, draft: Draft) -> None:
 
 
 def _patterns_are_outdated(machine: GroupMachine, group: ConsumerGroup) -> bool:
-    """Topics came or went, or the patterns were not resolved for long; but not too often."""
+    """Whether topics were created or deleted, or the patterns are old; limited to the minimum interval."""
     if not group.regexes:
         return False
     resolved_at = machine.consumers.resolved_at(group)
@@ -79,7 +79,7 @@ def _patterns_are_outdated(machine: GroupMachine, group: ConsumerGroup) -> bool:
 
 
 def _resolve(machine: GroupMachine, draft: Draft, *, everything: bool) -> None:
-    """Match patterns against the cluster's topics: new ones, or all of them. Forget those that nobody uses."""
+    """Match patterns against the cluster's topics: new ones, or all of them. Delete patterns that no member uses."""
     group = draft.group
     patterns = {member.subscription.pattern: None for member in group.members.values() if member.subscription.pattern}
     for pattern in [pattern for pattern in group.regexes if pattern not in patterns]:
@@ -90,7 +90,7 @@ def _resolve(machine: GroupMachine, draft: Draft, *, everything: bool) -> None:
 
 
 def _compiled(pattern: str) -> Callable[[str], bool]:
-    """ApiError INVALID_REGULAR_EXPRESSION."""
+    """Raises ApiError INVALID_REGULAR_EXPRESSION."""
     try:
         return whole_matcher(pattern)
     except PatternProblem as problem:
@@ -104,7 +104,8 @@ def _resolved(machine: GroupMachine, pattern: str) -> Regex:
 
 
 def topics_changed(machine: GroupMachine, touched: Iterable[str]) -> None:
-    """Topics appeared, changed or went: groups that subscribe to one of them look again at their next heartbeat."""
+    """Topics were created, changed or deleted: groups that subscribe to one of them check their subscriptions at their
+    next heartbeat."""
     touched = set(touched)
     consumers = machine.consumers
     for group in consumers.newest.values():

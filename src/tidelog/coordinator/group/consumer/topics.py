@@ -1,4 +1,4 @@
-"""What a group needs to know of the cluster's topics, and partitions by the id of their topic."""
+"""What a group needs to know about the cluster's topics, and partitions by topic ID."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
@@ -7,9 +7,9 @@ from typing import Any, Protocol, TypeVar
 from tidelog.model import NO_ID, TopicPartition
 
 TopicIdPartition = tuple[bytes, int]
-"""A topic's id and a partition's number."""
+"""A topic ID and a partition number."""
 AssignmentEpochs = Mapping[TopicIdPartition, int]
-"""Partitions, and the member epoch in which each was given to its member."""
+"""Partitions, and the member epoch in which each was assigned."""
 
 M = TypeVar("M")
 
@@ -22,7 +22,7 @@ class TopicPartitionsMessage(Protocol):
 
 
 def partitions_by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, list[int]]:
-    """By topic, in order."""
+    """Sorted partition numbers by topic ID."""
     topics: dict[bytes, list[int]] = {}
     for topic_id, partition in sorted(partitions):
         topics.setdefault(topic_id, []).append(partition)
@@ -30,7 +30,7 @@ def partitions_by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, l
 
 
 def to_messages(partitions: Iterable[TopicIdPartition], make: Callable[..., M], **fields: Any) -> list[M]:
-    """One message a topic."""
+    """One message per topic."""
     return [
         make(topic_id=topic_id, partitions=numbers, **fields)
         for topic_id, numbers in partitions_by_topic(partitions).items()
@@ -50,7 +50,7 @@ class Topic(Protocol):
 
 
 class Cluster(Protocol):
-    """Topics by name, and names by id, as they are now."""
+    """The present topics by name, and names by topic ID."""
 
     @property
     def topics(self) -> Mapping[str, Topic]: ...
@@ -59,11 +59,12 @@ class Cluster(Protocol):
     def topic_names(self) -> Mapping[bytes, str]: ...
 
     def has_epoch_of(self, office: TopicPartition, epoch: int) -> bool:
-        """Whether who leads this partition since this epoch has heard of every topic that was there before."""
+        """Whether the metadata of the broker that leads this partition since this epoch has every topic that existed
+        before."""
 
 
 class NoTopics:
-    """A cluster that has none."""
+    """A cluster without topics."""
 
     topics: Mapping[str, Topic] = {}
     topic_names: Mapping[bytes, str] = {}
@@ -74,24 +75,24 @@ class NoTopics:
 
 
 def id_of(cluster: Cluster, name: str) -> bytes:
-    """The id of the topic that has this name now; NO_ID where none has."""
+    """The ID of the topic with this name; NO_ID if there is none."""
     topic = cluster.topics.get(name)
     return NO_ID if topic is None else topic.id
 
 
 def ids(cluster: Cluster, names: Iterable[str]) -> frozenset[bytes]:
-    """The ids of those that exist."""
+    """The IDs of the topics that exist."""
     return frozenset(topic.id for name in names if (topic := cluster.topics.get(name)) is not None)
 
 
 def partition_counts(cluster: Cluster, names: Iterable[str]) -> dict[bytes, int]:
-    """How many partitions each of those that exist has."""
+    """The number of partitions of each topic that exists."""
     return {topic.id: len(topic.partitions) for name in names if (topic := cluster.topics.get(name)) is not None}
 
 
 def fingerprint(cluster: Cluster, names: Iterable[str]) -> int:
-    """A signed 64-bit number that changes when a topic appears, goes, is made anew or gets partitions; 0 for none.
-    Racks do not matter, since no assignor looks at them."""
+    """A signed 64-bit number that changes when a topic is created, deleted, created again or gets partitions; 0 if no
+    topic exists. Racks do not matter, because no assignor uses them."""
     digest = hashlib.blake2b(digest_size=8)
     found = [(name, topic) for name in sorted(names) if (topic := cluster.topics.get(name)) is not None]
     for name, topic in found:
