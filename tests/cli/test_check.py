@@ -73,7 +73,7 @@ def test_a_run_writes_a_history_and_cleans_up(tidelog, cluster, tmp_path):
         if told["figures"]["values_certain"] > 100:
             break
     assert told["figures"]["values_certain"] > 100
-    assert "reading everything once more" in result.err
+    assert "reading everything again" in result.err
     assert tidelog("check", "verify", str(file)).code == 0
     listed = tidelog("topics", "--bootstrap-server", cluster.bootstrap, "--list")
     assert not set(told["topics"]) & set(listed.lines)

@@ -1,4 +1,4 @@
-"""The cluster that the faults are done to: processes, with a network and disks of their own where they can be."""
+"""The cluster under test: broker processes, with a network and disks of their own if the machine allows."""
 
 import shutil
 import signal
@@ -22,11 +22,11 @@ OPTIONS = {
     "group.initial.rebalance.delay.ms": "500",
     "offsets.topic.num.partitions": "4",
 }
-"""Shorter terms than the defaults: a pause of seconds is to cost a broker its session and its place in the ISR, and
-those who wait for its answer are to give up."""
+"""Timeouts shorter than the defaults: a pause of seconds must cost a broker its session and its place in the ISR, and
+requests that wait for it must time out."""
 
 CLEANLY = ("with exit code 0", "with signal SIGTERM")
-"""How a broker that is asked to stop ends; the signal itself ends one that has only just started."""
+"""The normal ends of a broker that is asked to stop; one that has only just started ends by the signal itself."""
 
 PORT = 9092
 HOST = "127.0.0.1"
@@ -108,7 +108,8 @@ class ChaosCluster:
             self._await_end(child)
 
     def _await_end(self, child: Child) -> None:
-        """One that was asked to end must do so in time and cleanly; a full disk is an excuse."""
+        """Wait for a broker that was asked to stop, and record an end that is late or not clean, unless its disk was
+        full."""
         if child.process is None:
             return
         try:
@@ -120,12 +121,12 @@ class ChaosCluster:
             self.unexpected_ends.append(f"broker {child.number} (pid {pid}) was asked to stop and ended {ended}")
 
     def keep_disks(self, folder: Path) -> None:
-        """Copy what is on disks that go with the cluster."""
+        """Copy the disks that are removed with the cluster."""
         if self.disks is not None:
             for broker in range(self.brokers):
                 shutil.copytree(self.disks.folder(broker), folder / f"logs-{broker}", dirs_exist_ok=True)
 
-    # What faults do.
+    # Actions of faults.
 
     def signal(self, broker: int, number: signal.Signals) -> None:
         self.supervisor.children[broker].signal(number)
@@ -135,12 +136,12 @@ class ChaosCluster:
             self.supervisor.kill(broker)
 
     def stop(self, broker: int) -> None:
-        """Ask it to end; it is waited for when it is started again."""
+        """Ask the broker to stop; `start` waits for its end."""
         self._stopping.add(broker)
         self.signal(broker, signal.SIGTERM)
 
     def start(self, broker: int) -> None:
-        """Start it unless it runs; one that was asked to end is waited for."""
+        """Start the broker unless it runs, after waiting for one that was asked to stop."""
         child = self.supervisor.children[broker]
         self._await_end(child)
         self._stopping.discard(broker)
@@ -159,14 +160,14 @@ class ChaosCluster:
         self._full.discard(broker)
 
     def hold(self, source: int, target: int) -> None:
-        """What `source` sends next on its connections to `target` is held."""
+        """Hold what `source` sends next on its connections to `target`."""
         self.relays[target].hold(source, self.late_s)
 
     def stop_holding(self, source: int, target: int) -> None:
         self.relays[target].stop_holding(source)
 
     def deliver(self) -> None:
-        """Nothing is held any longer."""
+        """Deliver everything that is held."""
         for relay in self.relays:
             relay.deliver()
 
@@ -176,7 +177,7 @@ class ChaosCluster:
         return sorted((each for relay in self.relays for each in relay.late), key=lambda each: each.arrived_at)
 
     def restart_ended(self) -> None:
-        """Note, and start again, what ended though nobody had asked for it. A full disk is an excuse."""
+        """Record and restart brokers that ended unexpectedly. A full disk is an excuse."""
         for child in self.supervisor.children:
             is_over = child.process is not None and child.process.poll() is not None
             if is_over and child.number not in self._full | self._stopping:

@@ -1,4 +1,4 @@
-"""What each fault does to the cluster, and what undoes it."""
+"""What each fault does to the cluster, and how it is healed."""
 
 import signal
 from collections.abc import Callable, Iterable

@@ -26,11 +26,11 @@ _CHUNK = bytes(1 << 20)
 
 
 class NotAllowed(Exception):
-    """The machine does not let us; the message is its output."""
+    """The machine does not allow it; the message is the output of the command."""
 
 
 def command(*words: str) -> str:
-    """What it printed; NotAllowed where it is missing or fails."""
+    """Run a command and return its output; NotAllowed if it is missing or fails."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)  # noqa: S603 (fixed words)
     except OSError as error:
@@ -47,7 +47,7 @@ def check_root() -> None:
 
 
 class Network:
-    """`address(n)` is where broker n listens, `prefix(n)` what its command line begins with. Use as a context."""
+    """`address(n)` is the address of broker n, `prefix(n)` the prefix of its command line. Use as a context manager."""
 
     def __init__(self, brokers: int) -> None:
         self._name = f"tdl-{os.urandom(3).hex()}"
@@ -58,7 +58,7 @@ class Network:
         return f"Network({self._name}, {self.address(0)}…)"
 
     def __enter__(self) -> Self:
-        """NotAllowed where the machine does not let us; nothing stays then."""
+        """NotAllowed if the machine does not allow it; then nothing is left behind."""
         check_root()
         self._subnet = _unused_subnet()
         try:
@@ -75,7 +75,7 @@ class Network:
     def __exit__(self, *_: object) -> None:
         for broker in range(self._brokers):
             with suppress(NotAllowed):
-                command("ip", "netns", "delete", self._namespace(broker))  # its end of the cable goes with it
+                command("ip", "netns", "delete", self._namespace(broker))  # its end of the cable is removed with it
             with suppress(NotAllowed):
                 command("ip", "link", "delete", self._namespace(broker))
         with suppress(NotAllowed):
@@ -88,19 +88,19 @@ class Network:
         return ("nsenter", f"--net={NETNS_FOLDER / self._namespace(broker)}", "--")
 
     def enter(self, broker: int) -> None:
-        """What this thread opens from now on is in the broker's namespace."""
+        """Enter the namespace of the broker: sockets that this thread opens from now on are in it."""
         system = ctypes.CDLL(None, use_errno=True)  # os.setns is not in Python 3.11
         with (NETNS_FOLDER / self._namespace(broker)).open() as namespace:
             if system.setns(namespace.fileno(), _CLONE_NEWNET):
                 raise NotAllowed(f"setns: {os.strerror(ctypes.get_errno())}")
 
     def cut(self, source: int, target: int) -> None:
-        """Whatever `source` sends to `target` is lost from now on."""
+        """Drop everything that `source` sends to `target` from now on."""
         where = (self.address(target), "lladdr", UNUSED_MAC, "dev", "eth0", "nud", "permanent")
         command("ip", "-n", self._namespace(source), "neigh", "replace", *where)
 
     def restore(self, source: int, target: int) -> None:
-        with suppress(NotAllowed):  # it is mended already
+        with suppress(NotAllowed):  # it is already restored
             command("ip", "-n", self._namespace(source), "neigh", "delete", self.address(target), "dev", "eth0")
 
     def unplug(self, broker: int) -> None:
@@ -110,7 +110,7 @@ class Network:
         command("ip", "link", "set", self._namespace(broker), "up")
 
     def _add(self, broker: int) -> None:
-        """A namespace, and a cable from the bridge into it; both have the same name."""
+        """Add a namespace and a cable (veth pair) from the bridge into it; both have the same name."""
         namespace = self._namespace(broker)
         command("ip", "netns", "add", namespace)
         command("ip", "link", "add", namespace, "type", "veth", "peer", "name", "eth0", "netns", namespace)
@@ -135,7 +135,7 @@ def _unused_subnet() -> int:
 
 
 class Disks:
-    """`folder(n)` is the mounted one of broker n. Use as a context."""
+    """`folder(n)` is the mounted folder of broker n. Use as a context manager."""
 
     def __init__(self, below: Path, brokers: int) -> None:
         self._folders = [below / f"disk-{broker}" for broker in range(brokers)]
@@ -145,7 +145,7 @@ class Disks:
         return f"Disks({len(self._mounted)} of {SIZE_MB} MB)"
 
     def __enter__(self) -> Self:
-        """NotAllowed where the machine does not let us; nothing stays then."""
+        """NotAllowed if the machine does not allow it; then nothing is left behind."""
         check_root()
         try:
             for folder in self._folders:
@@ -163,11 +163,11 @@ class Disks:
                 command("umount", "--lazy", str(self._mounted.pop()))
 
     def folder(self, broker: int) -> Path:
-        """The broker's own folder, beside which the ballast lies."""
+        """The broker's log folder, beside the ballast."""
         return self._folders[broker] / "logs"
 
     def fill(self, broker: int) -> None:
-        """Not one more byte can be written."""
+        """Fill the disk to the last byte."""
         with (self._folders[broker] / BALLAST).open("wb", buffering=0) as ballast:
             chunk = _CHUNK
             while chunk:

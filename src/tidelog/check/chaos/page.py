@@ -1,4 +1,4 @@
-"""The report as one page that needs nothing else: the verdict, the faults over calls and latencies, the evidence."""
+"""The report as one self-contained page: the verdict, the faults above calls and latencies, the evidence."""
 
 from collections.abc import Iterator
 from html import escape
@@ -140,7 +140,7 @@ def _colour(kind: str) -> str:
     return _COLOURS[list(FAULTS).index(kind)]
 
 
-# The picture: a lane for each broker, then the calls of each second, then the latency of its sends.
+# The picture: a lane per broker, then the calls of each second, then the latency of its sends.
 
 
 def _picture(report: Report) -> str:

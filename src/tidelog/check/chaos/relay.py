@@ -1,10 +1,10 @@
-"""A relay in front of one broker: it can deliver what another broker sent long after that one closed the connection,
-and behind what it sent again on the next one.
+"""A relay in front of one broker: it can deliver a request of another broker long after that one closed the connection,
+and after newer requests on its next connection.
 
-The broker listens for others on an address of its own and advertises the relay's. A relay has a thread with an event
-loop; where brokers have network namespaces it stands in the broker's, so that cuts hold for it, too. Only requests are
-held, never answers, and only on connections that are open when the fault begins. The client id of a connection's first
-request says which broker opened it.
+The broker listens for other brokers on an address of its own and advertises the relay's. A relay has a thread with an
+event loop; if brokers have network namespaces, it runs in the broker's, so that cuts apply to it, too. Only requests
+are held, never answers, and only on connections that are open when the fault begins. The client id of a connection's
+first request tells which broker opened it.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from tidelog.wire.codec import RequestHeader, decode_header, decode_response
 from tidelog.wire.frames import Buffers, FrameReader
 
 BEHIND = "127.0.0.2"
-"""Where brokers listen for their relays, on the relay's own port. Nothing else uses this loopback address, so the port
-is free there."""
+"""The address on which brokers listen for their relays, with the port of the relay. Nothing else uses this loopback
+address, so the port is free there."""
 
 LINGER_S = 5.0
-"""How long a connection waits for the answers to what arrived late."""
+"""How long a connection waits for answers to late requests."""
 
 _CLIENT_ID = re.compile(r"broker-(\d+)")
 _READ_BYTES = 64 * 1024
@@ -36,8 +36,8 @@ _FRAME_BYTES = 100 * 1024 * 1024
 
 @dataclass(slots=True)
 class LateRequest:
-    """A request that arrived after its sender had closed the connection; times of the monotonic clock. `answer` is the
-    error code of the whole response, NONE where its API has none; None where nothing was answered."""
+    """A request that arrived after its sender had closed the connection; times are monotonic. `answer` is the error
+    code of the whole response, NONE if the API has none, None if there was no answer."""
 
     api: str
     source: int
@@ -69,8 +69,8 @@ class RelayedConnection:
 
 
 class Relay:
-    """In front of `broker`, on a free port of `host`. `enter` is called on the relay's thread before it opens anything.
-    Use as a context; its methods are for other threads."""
+    """Relays to `broker`, on a free port of `host`. `enter` is called on the relay's thread before it opens anything.
+    Use as a context manager; its methods are for other threads."""
 
     def __init__(self, broker: int, host: str, *, seed: int = 0, enter: Callable[[], None] | None = None) -> None:
         self.broker = broker
@@ -106,16 +106,16 @@ class Relay:
             raise self._failure
 
     def hold(self, source: int, at_most_s: float) -> None:
-        """What the broker `source` sends next on each of its open connections is held for this long, or for as little
-        as half of it: connections get their bytes in another order than they were sent."""
+        """Hold what the broker `source` sends next on each of its open connections, for half of this time up to all of
+        it, so that connections deliver in another order than they were sent."""
         self._call_threadsafe(self._hold, source, at_most_s)
 
     def stop_holding(self, source: int) -> None:
-        """Hold nothing more. What is held already arrives when its time has come."""
+        """Hold nothing more. Requests that are already held arrive when their time is up."""
         self._call_threadsafe(self._stop_holding, source)
 
     def deliver(self) -> None:
-        """Deliver now what is held."""
+        """Deliver what is held now."""
         self._call_threadsafe(self._deliver)
 
     def _call_threadsafe(self, function: Callable[..., None], *arguments: object) -> None:
@@ -155,7 +155,7 @@ class Relay:
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             inner = await asyncio.open_connection(BEHIND, self.port)
-        except OSError:  # the broker does not run
+        except OSError:  # the broker is not running
             writer.transport.abort()
             return
         requests, answers = (FrameReader(_FRAME_BYTES, self._buffers) for _ in range(2))
@@ -186,7 +186,7 @@ class Relay:
                 self._record_answer(connection, frame)
             if not connection.sender_closed:
                 await _write(connection.writer, data)
-        connection.held.clear()  # the broker is gone: what was sent to it is lost
+        connection.held.clear()  # the broker is gone: unsent requests are lost
         connection.inner_writer.close()
         connection.writer.close()
 
@@ -230,7 +230,8 @@ class Relay:
         connection.held.append(data)
 
     def _release(self, connection: RelayedConnection) -> None:
-        """The held bytes arrive. They are late if their sender has closed the connection; else this was a delay."""
+        """Deliver the held bytes. They are late if their sender has closed the connection; otherwise this was only a
+        delay."""
         held, connection.held = connection.held, []
         held_requests, connection.held_requests = connection.held_requests, []
         connection.hold_s = None
@@ -256,7 +257,7 @@ class Relay:
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
-    """What came; nothing where the connection has ended, one way or the other."""
+    """The received bytes; empty if the connection has ended."""
     try:
         return await reader.read(_READ_BYTES)
     except OSError:
@@ -264,6 +265,6 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(OSError):  # the other end is gone, as its reader tells
+    with suppress(OSError):  # the other end is gone; its reader notices
         writer.write(data)
         await writer.drain()

@@ -1,4 +1,4 @@
-"""What a chaos run amounts to: faults with their times, the verdict, and how calls fared second by second."""
+"""The result of a chaos run: faults with their times, the verdict, and the calls of each second."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class FaultRecord:
 @dataclass(frozen=True, slots=True)
 class LateArrival:
     """A request that arrived after its sender had closed the connection; times in seconds since the history began.
-    `answer` is an error code, None where nothing was answered."""
+    `answer` is an error code, None if there was no answer."""
 
     api: str
     source: int
@@ -39,7 +39,7 @@ class LateArrival:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """What ended in one second: calls by kind, and the latency of writes that were answered, transactions too."""
+    """The calls that ended in one second, by kind, and the latency of acknowledged writes, including transactions."""
 
     sends: int = 0
     polls: int = 0
@@ -50,8 +50,8 @@ class Second:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """`problems` are faults of the run beside the history: brokers that ended unasked, a cluster that did not come
-    back. `healed_s` is when the last fault was cured."""
+    """`problems` are errors beside the history: brokers that ended unexpectedly, a cluster that did not recover.
+    `healed_s` is the time when the last fault was healed."""
 
     seed: int
     brokers: int
@@ -71,7 +71,7 @@ class Report:
 
     @property
     def late_counts(self) -> Counter[tuple[str, str]]:
-        """How many requests arrived late, by API and answer."""
+        """The number of late requests, by API and answer."""
         return Counter((each.api, each.answer or "no answer") for each in self.late)
 
     def as_json(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _second(calls: Sequence[tuple[str, str, float]]) -> Second:
 
 
 def longest_silence(history: History, until_s: float) -> float:
-    """The longest time in which nothing that was sent was acknowledged, in seconds, up to a moment."""
+    """The longest time without an acknowledged write, in seconds, up to `until_s`."""
     moments = [
         operation.t_ns / NS_PER_S
         for operation in history.operations

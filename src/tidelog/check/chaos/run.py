@@ -1,4 +1,4 @@
-"""A chaos run: start the cluster and the workload, do faults to it, heal it, read everything, judge."""
+"""A chaos run: start the cluster and the workload, inject faults, heal them, read everything, judge."""
 
 import time
 from collections.abc import Callable, Collection
@@ -20,7 +20,7 @@ from tidelog.shell.supervisor import NotReady
 TICK_S = 0.1
 WORKERS = 8
 CALM_S = 2.0
-"""Before the first fault."""
+"""The time before the first fault."""
 
 RECOVERY_S, ANSWERED_WITHIN_S = 10.0, 60.0
 """How long the workload runs after the last fault is healed, and how long it waits at most for an answer: a machine
@@ -28,7 +28,7 @@ that stalls for a while is not the cluster's fault."""
 
 
 class Files(NamedTuple):
-    """Where a run keeps what it makes; `data` is the brokers'."""
+    """The files of a run; `data` holds the brokers' data."""
 
     folder: Path
 
@@ -53,7 +53,7 @@ def run(
     late_s: float = LATE_S,
     report_line: Callable[[str], None],
 ) -> Report:
-    """NotReady where the cluster does not come up at all."""
+    """Run chaos and return the report; NotReady if the cluster does not start."""
     files.folder.mkdir(parents=True, exist_ok=True)
     with ChaosCluster(files.data, files.folder, brokers, seed=seed, late_s=late_s) as cluster:
         for kind, reason in sorted(cluster.skipped.items()):
@@ -111,7 +111,7 @@ def _judge(report: Report, files: Files) -> None:
 
 
 def _replicas(cluster: ChaosCluster, files: Files, report_line: Callable[[str], None]) -> list[str]:
-    """What is wrong with the replicas themselves, whether a client saw it or not."""
+    """Errors of the replicas themselves, whether or not a client saw them."""
     try:
         found = replicas.audit(cluster.supervisor.bootstrap, files.history)
     except ApiError as error:
@@ -130,7 +130,7 @@ class _Runner:
         self._report_line = report_line
 
     def inject_faults(self, seconds: float, kinds: Collection[str]) -> None:
-        """Round after round until the time is over; what was begun is cured."""
+        """Inject faults round after round until the time is up; every fault is healed."""
         until = time.monotonic() + seconds
         self._wait(CALM_S)
         for each in schedule.rounds(self._report.seed, self._cluster.brokers, list(kinds)):
@@ -159,13 +159,13 @@ class _Runner:
         return record
 
     def heal(self) -> None:
-        """Everything runs and knows each other again, and nothing is held; then calls must get answers."""
+        """Wait until all brokers run and know each other, and nothing is held; then calls must be answered again."""
         self._report_line("healing")
         self._cluster.deliver()
         try:
             self._cluster.supervisor.wait_ready()
         except NotReady as reason:
-            self._report.problems.append(f"the cluster did not come back: {reason}")
+            self._report.problems.append(f"the cluster did not recover: {reason}")
         self._report.healed_s = round(self._workload.recorder.seconds, 2)
         before = self._workload.recorder.acknowledged
         until = time.monotonic() + ANSWERED_WITHIN_S

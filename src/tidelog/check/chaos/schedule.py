@@ -1,4 +1,5 @@
-"""Which faults happen when: rounds drawn from a seed, each with a new random subset of what the machine allows."""
+"""The schedule of faults: rounds drawn from a seed, each with a new random subset of the faults that the machine
+allows."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -10,31 +11,30 @@ CUT, CUT_ONE_WAY, ISOLATE, UNPLUG = "cut", "cut-one-way", "isolate", "unplug"
 LATE = "late"
 
 KINDS = {
-    KILL: "SIGKILL, then started again",
+    KILL: "SIGKILL, then restarted",
     PAUSE: "SIGSTOP, then SIGCONT",
-    RESTART: "SIGTERM, then started again",
-    KILL_ALL: "SIGKILL for every broker, then all started again",
-    FULL_DISK: "no room left for its logs, then room again and a restart",
-    CUT: "two brokers do not hear each other",
-    CUT_ONE_WAY: "one broker does not reach another, which reaches it",
-    ISOLATE: "a broker hears no other; clients reach it",
-    UNPLUG: "a broker hears nobody",
+    RESTART: "SIGTERM, then restarted",
+    KILL_ALL: "SIGKILL for every broker, then all restarted",
+    FULL_DISK: "no space left for its logs, then space again and a restart",
+    CUT: "two brokers cannot reach each other",
+    CUT_ONE_WAY: "one broker cannot reach another, which still reaches it",
+    ISOLATE: "a broker cannot reach other brokers; clients reach it",
+    UNPLUG: "a broker cannot reach anybody",
     LATE: "requests of one broker reach another long after it closed their connections",
 }
-"""Fault → what it does."""
+"""Fault → its effect."""
 
 NETWORK_KINDS = frozenset({CUT, CUT_ONE_WAY, ISOLATE, UNPLUG})
 _OF_TWO = frozenset({CUT, CUT_ONE_WAY, LATE})
 _RARE = {KILL_ALL: 0.25}
-"""Faults that leave nobody to talk to, and how likely they are beside the others."""
+"""Faults that leave no broker to talk to, and their likelihood relative to the others."""
 
 LASTS_S = (2.0, 10.0)
 RESTS_S = (1.0, 5.0)
 
 
 class PlannedFault(NamedTuple):
-    """`brokers` are those it is done to; for the cuts and `late` the first is the one that does not reach the
-    second."""
+    """`brokers` are the affected brokers; for cuts and `late` the first one does not reach the second."""
 
     kind: str
     brokers: tuple[int, ...]
@@ -47,7 +47,7 @@ class FaultRound(NamedTuple):
 
 
 def rounds(seed: int, brokers: int, kinds: Sequence[str]) -> Iterator[FaultRound]:
-    """Without end. No broker has two faults at the same time, and one disk at most is full."""
+    """Endless rounds. No broker has two faults at a time, and at most one disk is full."""
     chance = random.Random(seed)  # noqa: S311 (chance that can be repeated)
     usable = [kind for kind in KINDS if kind in kinds and (kind not in _OF_TWO | {ISOLATE} or brokers > 1)]
     while usable:

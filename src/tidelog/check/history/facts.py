@@ -1,7 +1,7 @@
-"""A history ordered by partition and value: who wrote it, whether that is certain, who read it, and at which offsets.
+"""A history indexed by partition and value: who wrote it, whether that is certain, who read it, and at which offsets.
 
-Polls count however their call ended: a consumer must never hand out what is not safe. A send counts where it was
-acknowledged; one of a transaction without an answer, where some value of the transaction was read.
+Every poll counts, however its call ended, because a consumer must never return an unsafe record. A send counts if it
+was acknowledged. A send in a transaction without an answer counts if any value of the transaction was read.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from tidelog.check.history.operation import (
 
 
 class Write(NamedTuple):
-    """One value's send. `fate` is OK where it is in the log for certain, FAIL where it must not be, INFO else."""
+    """The send of one value. `fate` is OK if it is certainly in the log, FAIL if it must not be, else INFO."""
 
     call: Call
     offset: int | None
@@ -36,7 +36,7 @@ class Read(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """One complete reading of everything at the end: key → offset → value; `line` is where it ended."""
+    """One complete final scan: key → offset → value; `line` is the line that ends it."""
 
     line: int
     process: int
@@ -59,7 +59,7 @@ class Facts:
         return f"<Facts {len(self.calls)} calls, {len(self.versions)} keys, {len(self.scans)} scans>"
 
     def is_committed(self, call: Call) -> bool:
-        """Whether the call took place for certain."""
+        """Whether the call certainly took effect."""
         if call.outcome == OK:
             return True
         return any(self.writes[send.key][send.value].fate == OK for send in call.sends)
@@ -86,7 +86,7 @@ class Facts:
                 self.writes[send.key][send.value] = Write(call, send.offset, _fate(call, send, is_seen=is_seen))
 
     def _gather_scans(self) -> None:
-        """The polls between the marks of one process; a scan that did not end is none."""
+        """Collect the polls between the marks of one process; a scan that did not end does not count."""
         running: dict[int, dict[int, dict[int, Value]]] = {}
         for call in self.calls:
             process = call.invoke.process
@@ -101,7 +101,7 @@ class Facts:
 
 
 def _fate(call: Call, send: Send, *, is_seen: bool) -> str:
-    """`is_seen`: whether the value was read, or for a transaction any of its values."""
+    """The fate of a send. `is_seen`: whether the value was read, or any value of its transaction."""
     if call.outcome != INFO:
         return call.outcome
     is_acknowledged = send.offset is not None and call.invoke.f != TXN
@@ -109,8 +109,8 @@ def _fate(call: Call, send: Send, *, is_seen: bool) -> str:
 
 
 class Versions:
-    """One partition's log as far as anybody knows it. Offsets that nobody knows a value of are left out: the markers of
-    transactions make holes legal. An index is a place among the known offsets."""
+    """One partition's log, as far as clients know it. Offsets without a known value are left out, since transaction
+    markers make gaps legal. An index is a position among the known offsets."""
 
     def __init__(self, facts: Facts, key: int) -> None:
         self.key = key
@@ -134,7 +134,7 @@ class Versions:
         return f"<Versions of key {self.key}: {len(self.offsets)} offsets>"
 
     def value_at(self, offset: int) -> Value:
-        """The value at an offset; the first reported one where there are several."""
+        """The value at an offset; the first reported one if there are several."""
         return min(self.values_at[offset].items(), key=lambda item: item[1])[0]
 
     def _add(self, offset: int, value: Value, line: int) -> None:

@@ -1,7 +1,7 @@
-"""One line of a history, and the two lines that make a call: what a client set out to do, and how it ended.
+"""One line of a history, and the pair of lines that forms a call: what a client requested, and how it ended.
 
-A key is a number that stands for one partition; a value is written at most once to its key. Operations that move
-records hold micro-operations: `Send`, `Poll` and `Commit`.
+A key is a number that stands for a partition; a value is written at most once to its key. Operations that move records
+contain micro-operations: `Send`, `Poll` and `Commit`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ MOVES_RECORDS = frozenset({SEND, POLL, TXN})
 ASSIGN, SUBSCRIBE, CRASH, DEBUG, COMMIT, COMMITTED = "assign", "subscribe", "crash", "debug", "commit", "committed"
 
 SCAN_BEGINS, SCAN_ENDS = "scan-begins", "scan-ends"
-"""What a `debug` operation says around the polls that read everything from the beginning to the end."""
+"""Values of a `debug` operation: they enclose the polls of a final scan."""
 
 Value = int | str
-"""A text where a record's value is none that a workload writes."""
+"""Text if the value of a record is not one that a workload writes."""
 
 
 class Send(NamedTuple):
-    """`offset` is None where it is not known, or not yet."""
+    """`offset` is None while it is unknown."""
 
     key: int
     offset: int | None
@@ -31,13 +31,13 @@ class Send(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """key → (offset, value) in the order in which they were handed out; empty before the answer."""
+    """key → (offset, value) in the order in which they were returned; empty before the answer."""
 
     records: Mapping[int, Sequence[tuple[int, Value]]]
 
 
 class Commit(NamedTuple):
-    """Within a transaction: key → the group's offset that goes with it."""
+    """Within a transaction: key → the committed offset of the group."""
 
     offsets: Mapping[int, int]
 
@@ -46,7 +46,8 @@ Move = Send | Poll | Commit
 
 
 class Operation(NamedTuple):
-    """`line` is its line in the file; `rebalanced` are the keys that the group gave or took meanwhile."""
+    """`line` is the line number in the file; `rebalanced` are the keys that the group assigned or revoked during the
+    call."""
 
     line: int
     number: int
@@ -60,13 +61,13 @@ class Operation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line: which partition each key stands for, and what the workload said of itself."""
+    """The first line: the partition of each key, and metadata of the workload."""
 
     partitions: Sequence[tuple[str, int]]
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def name(self, key: int) -> str:
-        """The key as a person knows it."""
+        """The name of the partition, for people."""
         if key >= len(self.partitions):
             return f"key {key}"
         topic, partition = self.partitions[key]
@@ -80,7 +81,7 @@ class History:
 
 
 class Call(NamedTuple):
-    """An invocation and its end; without an end nobody knows what became of it."""
+    """An invocation and its end; without an end the outcome is unknown."""
 
     number: int
     invoke: Operation
@@ -92,7 +93,7 @@ class Call(NamedTuple):
 
     @property
     def line(self) -> int:
-        """Where the evidence stands: the end, or the invocation where there is none."""
+        """The line that is evidence: the end, or the invocation if there is no end."""
         return self.invoke.line if self.end is None else self.end.line
 
     @property
@@ -113,14 +114,14 @@ class Call(NamedTuple):
 
     @property
     def commits(self) -> dict[int, int]:
-        """The group's offsets that the call was to commit, or has."""
+        """The group's offsets that the call committed or tried to commit."""
         if self.invoke.f == COMMIT:
             return dict(self.invoke.value)
         return {key: offset for move in self.moves if isinstance(move, Commit) for key, offset in move.offsets.items()}
 
 
 def calls(operations: Sequence[Operation]) -> list[Call]:
-    """In the order of their invocations."""
+    """The calls, in the order of their invocations."""
     open_calls: dict[int, int] = {}
     found: list[Call] = []
     for operation in operations:

@@ -1,11 +1,11 @@
-"""A history as lines of JSON: the header, an operation a line, and at last a line that says how many there were.
+"""A history as lines of JSON: a header, one line per operation, and a last line with the number of operations.
 
     {"history": "tidelog", "version": 1, "partitions": [["t", 0]], "about": {}}
     {"i": 0, "t_ns": 5, "process": 0, "type": "invoke", "f": "send", "value": [["send", 0, 7]]}
     {"i": 1, "t_ns": 9, "process": 0, "type": "ok", "f": "send", "value": [["send", 0, [12, 7]]]}
     {"end": 2}
 
-A file that is cut off, or that something else wrote, is refused with the line and what was expected there.
+A truncated or foreign file is rejected with the line number and what was expected there.
 """
 
 import json
@@ -37,7 +37,7 @@ _SHOWN = 60
 
 
 class NotAHistory(Exception):
-    """`line` counts from 1; the message says what was expected there."""
+    """The text is not a history. `line` counts from 1; the message says what was expected there."""
 
     def __init__(self, line: int, expected: str) -> None:
         super().__init__(f"line {line}: {expected}")
@@ -53,7 +53,7 @@ def header_line(header: Header) -> str:
 
 
 def operation_line(operation: Operation) -> str:
-    """The line of an operation whose `value` is as `move_texts` and JSON have it."""
+    """The line of an operation; the micro-operations of its `value` become lists."""
     fields = {
         "i": operation.number,
         "t_ns": operation.t_ns,
@@ -93,7 +93,7 @@ def _dumped(value: Any) -> str:
 
 
 def parse(lines: Iterable[str]) -> History:
-    """NotAHistory where a line is not what it has to be, or the last one is missing."""
+    """Parse a history; NotAHistory if a line is malformed, or the last one is missing."""
     operations: list[Operation] = []
     header: Header | None = None
     busy: dict[int, Operation] = {}
@@ -162,7 +162,7 @@ def _operation(line: int, found: dict[str, Any], index: int, keys: int) -> Opera
 
 
 def _check_turn(operation: Operation, busy: dict[int, Operation]) -> None:
-    """A process does one thing at a time."""
+    """Check that each process runs one call at a time."""
     begun = busy.get(operation.process)
     process = operation.process
     if operation.type == INVOKE:

@@ -1,4 +1,4 @@
-"""The verdict: every kind of anomaly, its meaning, whether Kafka's promises allow it, and a history's figures."""
+"""The verdict: all kinds of anomalies, their meaning, whether Kafka allows them, and the figures of a history."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -19,24 +19,24 @@ class Kind(NamedTuple):
 
 
 KINDS: Mapping[str, Kind] = {
-    lost_records.LOST: Kind("acknowledged, never read, though something behind it was"),
-    lost_records.UNSEEN: Kind("acknowledged, and nobody had read it at the end"),
+    lost_records.LOST: Kind("acknowledged, never read, although a later record was"),
+    lost_records.UNSEEN: Kind("acknowledged, but not read by the end"),
     wrong_records.DUPLICATE: Kind("one value at two offsets"),
     wrong_records.INCONSISTENT: Kind("two values at one offset"),
-    wrong_records.UNWRITTEN: Kind("read, and nobody sent it"),
-    wrong_records.ABORTED: Kind("read, though its send or transaction failed (G1a)"),
+    wrong_records.UNWRITTEN: Kind("read, but nobody sent it"),
+    wrong_records.ABORTED: Kind("read, although its send or transaction failed (G1a)"),
     wrong_records.PRECOMMITTED: Kind("a transaction read its own send"),
-    order.INTERNAL_POLL_SKIP: Kind("a poll left out a record between two others"),
+    order.INTERNAL_POLL_SKIP: Kind("a poll skipped a record between two others"),
     order.INTERNAL_POLL_NONMONOTONIC: Kind("a poll went back"),
-    order.POLL_SKIP: Kind("a consumer's next poll left out a record"),
+    order.POLL_SKIP: Kind("a consumer's next poll skipped a record"),
     order.POLL_NONMONOTONIC: Kind("a consumer's next poll went back"),
     order.INTERNAL_SEND_NONMONOTONIC: Kind("two records of one call are in the wrong order"),
     order.SEND_NONMONOTONIC: Kind("two records of one producer are in the wrong order"),
-    order.ACK_BELOW_KNOWN: Kind("put below what was already acknowledged"),
-    lost_records.MISMATCH: Kind("an acknowledged offset holds another value at the end"),
-    lost_records.VANISHED: Kind("read once, and not there at the end"),
-    lost_records.UNFINISHED: Kind("nothing was read to the end"),
-    commits.COMMIT_BEYOND_POLL: Kind("a group's offset beyond what was read"),
+    order.ACK_BELOW_KNOWN: Kind("written below an offset that was already acknowledged"),
+    lost_records.MISMATCH: Kind("an acknowledged offset has another value at the end"),
+    lost_records.VANISHED: Kind("read once, but missing at the end"),
+    lost_records.UNFINISHED: Kind("no process read everything to the end"),
+    commits.COMMIT_BEYOND_POLL: Kind("a group's committed offset beyond what was read"),
     commits.LOST_COMMIT: Kind("a group's committed offset is gone"),
     "wr-cycle": Kind("calls that read each other's values"),
     "wr-cycle-process": Kind("the same, with the order of a process"),
@@ -47,8 +47,10 @@ KINDS: Mapping[str, Kind] = {
     "G1c": Kind("writes and reads of several calls interleave", is_allowed=True),
     "G1c-process": Kind("the same, with the order of a process", is_allowed=True),
     "G1c-realtime": Kind("the same, with the order of the clock", is_allowed=True),
-    order.INTERNAL_SEND_SKIP: Kind("something stands between two records of one call", is_allowed=True),
-    f"{order.POLL_SKIP}-{order.SUBSCRIBED}": Kind("a group's member began behind what it had read", is_allowed=True),
+    order.INTERNAL_SEND_SKIP: Kind("other records stand between two records of one call", is_allowed=True),
+    f"{order.POLL_SKIP}-{order.SUBSCRIBED}": Kind(
+        "a member of a group resumed beyond what it had read", is_allowed=True
+    ),
     f"{order.POLL_NONMONOTONIC}-{order.SUBSCRIBED}": Kind("a group's member read again", is_allowed=True),
 }
 """In the order of a report. Allowed: Kafka does not isolate writes, and a group begins at its committed offsets."""
@@ -67,7 +69,7 @@ FAMILIES: Sequence[Callable[[Facts], Iterable[Anomaly]]] = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`anomalies` by kind, in the order of `KINDS`; kinds without any are left out."""
+    """`anomalies` by kind, in the order of `KINDS`; kinds without anomalies are left out."""
 
     header: Header
     anomalies: Mapping[str, Sequence[Anomaly]]
@@ -75,7 +77,7 @@ class Verdict:
 
     @property
     def broken(self) -> list[Anomaly]:
-        """Those that nothing allows."""
+        """The anomalies that are not allowed."""
         return [each for kind, found in self.anomalies.items() if not KINDS[kind].is_allowed for each in found]
 
     @property
@@ -83,7 +85,7 @@ class Verdict:
         return not self.broken
 
     def as_json(self, most: int = 20) -> dict[str, Any]:
-        """Plain data, with at most so many anomalies of each kind."""
+        """Plain data, with at most `most` anomalies of each kind."""
         return {
             "valid": self.is_good,
             "anomalies": {
@@ -137,8 +139,8 @@ def _share(values: list[float], share: float) -> float | None:
 
 
 def _lags(facts: Facts) -> Iterator[float]:
-    """For each poll and partition that its process had read: how long the first record that it did not get had been
-    acknowledged when the poll began. A lower bound: what nobody acknowledged is not counted."""
+    """For each poll and partition that its process had read: for how long the first record beyond its position had been
+    acknowledged when the poll began. A lower bound, because unacknowledged records are not counted."""
     acknowledged = {key: _acknowledged(facts, key) for key in facts.versions}
     for process_calls in facts.by_process().values():
         positions: dict[int, int] = {}
@@ -157,7 +159,7 @@ def _lags(facts: Facts) -> Iterator[float]:
 
 
 def _acknowledged(facts: Facts, key: int) -> tuple[list[int], list[int]]:
-    """Offsets, ascending, and from when on each was known to be acknowledged."""
+    """The acknowledged offsets, ascending, and the time from which each was known."""
     acknowledged_at = sorted(
         (write.offset, write.call.end.t_ns)
         for write in facts.writes[key].values()
@@ -167,7 +169,7 @@ def _acknowledged(facts: Facts, key: int) -> tuple[list[int], list[int]]:
 
 
 def _read_again(facts: Facts) -> int:
-    """How many values a process that subscribed got more than once."""
+    """The number of values that a subscribed process read more than once."""
     subscribed = {call.invoke.process for call in facts.calls if call.invoke.f == SUBSCRIBE}
     again = 0
     for reads in facts.reads.values():

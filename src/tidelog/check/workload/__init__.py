@@ -1,6 +1,6 @@
-"""The history checker's workload: clients on real sockets that write down what they do and see.
+"""The workload of the history checker: real clients that record what they do and see.
 
-`workload.Workload` runs it; `history` judges what it wrote down. Rules: a value is sent at most once to its partition;
-a process whose call got no clear answer is retired, and its successor has another number; whatever a consumer hands out
-is written down.
+`workload.Workload` runs it; `check/history` judges the recorded history. Rules: a value is sent at most once to its
+partition. A process whose call got no clear answer is retired, and its successor has another number. Everything that a
+consumer returns is recorded.
 """

@@ -1,4 +1,4 @@
-"""One process of a workload: a producer and a consumer, whose calls are written down with what they saw."""
+"""One process of a workload: a producer and a consumer whose calls and results are recorded."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Consumer, Producer
 
 DELIVERIES_MS = (3_000, 8_000, 20_000)
-"""How long a producer may try: one that gives up soon leaves open what became of its records."""
+"""Delivery timeouts: a producer that gives up early leaves the fate of its records unknown."""
 
 REQUEST_MS = 5_000
 ANSWER_MS = 15_000
@@ -48,11 +48,11 @@ REFUSED = frozenset(
         ErrorCode.INVALID_TIMESTAMP,
     }
 )
-"""What a broker says of a batch that it has not appended and never will; after anything else nobody knows."""
+"""Errors after which a broker has certainly not appended the batch; after any other error its fate is unknown."""
 
 
 class Process:
-    """`is_retired` once a call got no clear answer: it must not be used any more."""
+    """`is_retired` is set once a call got no clear answer: the process must not be used any more."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Process:
         delivery_ms: int = DELIVERIES_MS[-1],
         transactional_id: str | None = None,
     ) -> None:
-        """With a transactional id, whoever had it is fenced; ApiError where nobody answers."""
+        """A transactional id fences its previous user; ApiError if no broker answers."""
         self.number = shared.new_process()
         self.is_retired = False
         self._subscribes = subscribes
@@ -116,7 +116,7 @@ class Process:
     # Writing.
 
     def send(self, keys: Sequence[int]) -> None:
-        """A new value to each of these keys, all on their way at once; waits until the fate of each is known."""
+        """Send a new value to each of these keys at once, and wait until the fate of each is known."""
         sends = self._new_values(keys)
         self.begin(SEND, sends)
         moves, deliveries = self._deliver(sends)
@@ -124,8 +124,8 @@ class Process:
         self.end(_outcome(deliveries), SEND, moves)
 
     def transact(self, keys: Sequence[int], *, polls: bool, aborts: bool) -> None:
-        """A transaction that sends, and polls before it if it is to. A commit without an answer leaves it open what
-        became of it; where none was ever requested, it has failed for certain."""
+        """Run a transaction that sends, and polls first if `polls`. A commit without an answer leaves the outcome
+        unknown; if no commit was requested, the transaction has certainly failed."""
         assert isinstance(self.producer, TransactionalProducer)
         sends = self._new_values(keys)
         before: list[Move] = [Poll({}), Commit({})] if polls else []
@@ -151,7 +151,7 @@ class Process:
         self.end(outcome, TXN, [*before, *moves])
 
     def _add_offsets_to_transaction(self, producer: TransactionalProducer) -> dict[int, int]:
-        """Make the group's positions part of the transaction, where there is a group; ApiError where it refuses."""
+        """Add the group's positions to the transaction, if there is a group; ApiError if the broker refuses."""
         offsets = self._take_offsets_to_commit() if self._subscribes else {}
         partitions: dict[tuple[str, int], int | CommittedOffset] = {
             self._target.partitions[key]: offset for key, offset in offsets.items()
@@ -161,7 +161,7 @@ class Process:
         return offsets
 
     def _abort_after(self, outcome: str, producer: TransactionalProducer) -> None:
-        """After a commit was requested no abort may be."""
+        """Abort, unless a commit was requested: then an abort must not be."""
         try:
             if outcome == FAIL:
                 producer.abort()
@@ -172,7 +172,7 @@ class Process:
         return [Send(key, None, self._shared.new_value(key)) for key in keys]
 
     def _deliver(self, sends: Sequence[Send]) -> tuple[list[Send], list[Delivery | None]]:
-        """The sends with their offsets, and the delivery of each; None where there was none."""
+        """Send, and return the sends with their offsets and their deliveries, None where there was none."""
         by_ticket: dict[int, Delivery] = {}
         tickets: list[int] = []
         try:
@@ -194,7 +194,7 @@ class Process:
     # Reading.
 
     def assign(self, starts: Mapping[int, int]) -> None:
-        """Read these keys; one that was not read before from its offset on."""
+        """Assign these keys; a key that was not assigned before is read from its offset in `starts`."""
         self.begin(ASSIGN, sorted(starts))
         partitions = self._target.partitions
         self.consumer.assign([partitions[key] for key in starts])
@@ -211,12 +211,12 @@ class Process:
         self.end(OK, SUBSCRIBE, keys)
 
     def poll(self, timeout_s: float = POLL_S) -> int:
-        """How many records came."""
+        """Poll, and return the number of records."""
         self.begin(POLL, [Poll({})])
         try:
             found = self._read(timeout_s)
         except ApiError:
-            self.end(INFO, POLL, None)  # no records are lost with it: they are handed out before anything is raised
+            self.end(INFO, POLL, None)  # no records are lost: the consumer returns them before it raises
             return 0
         self.end(OK, POLL, [Poll(found)])
         return sum(map(len, found.values()))
@@ -229,7 +229,7 @@ class Process:
         return found
 
     def commit(self) -> None:
-        """Commit for the group what was read since the last time."""
+        """Commit the offsets read since the last commit."""
         offsets = self._take_offsets_to_commit()
         if not offsets:
             return
@@ -242,15 +242,15 @@ class Process:
             self.end(OK, COMMIT, offsets)
 
     def _take_offsets_to_commit(self) -> dict[int, int]:
-        """What was read since the last time, of partitions that are still owned."""
+        """The offsets read since the last commit, of partitions that are still owned."""
         offsets, self._to_commit = self._to_commit, {}
         owned = {self._target.key_of(*partition) for partition in self.consumer.assignment}
         return {key: offset for key, offset in offsets.items() if key in owned}
 
-    # The end.
+    # Ending.
 
     def crash(self) -> None:
-        """As if it were killed: no broker is notified."""
+        """Crash as if killed: no broker is notified."""
         self.begin(CRASH, None)
         self.abandon()
         self.end(OK, CRASH, None)
@@ -261,7 +261,7 @@ class Process:
         self.consumer.abandon()
 
     def leave(self) -> None:
-        """Leave the group, so that nobody waits for this member."""
+        """Leave the group, so that its rebalance does not wait for this member."""
         self.producer.abandon()
         self.consumer.close()
 
@@ -295,6 +295,6 @@ def _outcome(deliveries: Sequence[Delivery | None]) -> str:
 
 
 def _value(raw: bytes | None) -> Value:
-    """What a workload writes is a number; anything else is recorded as it is."""
+    """The value of a record. A workload writes numbers; anything else is recorded as text."""
     text = (raw or b"").decode("utf-8", "backslashreplace")
     return int(text) if text.isdecimal() else text

@@ -1,4 +1,4 @@
-"""What the workers of a workload share: the recorder of the history, and how far each partition is known."""
+"""What the workers of a workload share: the recorder of the history, and what is known of each partition."""
 
 import time
 from collections import Counter
@@ -13,7 +13,8 @@ from tidelog.check.history.text import end_line, header_line, operation_line
 
 
 class Recorder:
-    """Safe for many threads. `outcomes` counts ends by (f, type), for whoever looks on."""
+    """Writes a history while it happens; the order of its lines is the order of time. Thread-safe. `outcomes` counts
+    ends by (f, type), for progress displays."""
 
     def __init__(self, file: Path, header: Header) -> None:
         self.file = file
@@ -30,7 +31,7 @@ class Recorder:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning of the history."""
+        """Seconds since the beginning of the history."""
         return (time.monotonic_ns() - self._begun) / 1e9
 
     def invoke(self, process: int, f: str, value: Any) -> None:
@@ -41,7 +42,7 @@ class Recorder:
         self._write(process, type_, f, value, rebalanced)
 
     def close(self) -> None:
-        """Write the last line: without it nobody takes the file for whole."""
+        """Write the last line, without which a history counts as truncated."""
         with self._lock:
             if not self._out.closed:
                 self._out.write(end_line(self._count) + "\n")
@@ -58,12 +59,12 @@ class Recorder:
 
     @property
     def acknowledged(self) -> int:
-        """Calls that sent records and were answered with success."""
+        """The number of calls that sent records and succeeded."""
         return self.outcomes[SEND, OK] + self.outcomes[TXN, OK]
 
 
 class SharedState:
-    """Safe for many threads."""
+    """The next value of each key, and how far each is acknowledged and read. Thread-safe."""
 
     def __init__(self, keys: int) -> None:
         self._lock = Lock()
@@ -93,7 +94,7 @@ class SharedState:
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """key → the offset behind everything that is known to be there."""
+        """key → the offset after everything that is known to exist."""
         with self._lock:
             return {key: 1 + max(pair) for key, pair in enumerate(zip(self._acknowledged, self._read, strict=True))}
 

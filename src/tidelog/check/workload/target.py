@@ -1,4 +1,4 @@
-"""Where a workload takes place: topics of its own, each partition of which is a key of the history."""
+"""The target of a workload: topics of its own, each partition of which is a key of the history."""
 
 import os
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ TIMEOUT_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class WorkloadTarget:
-    """`partitions[key]` is the partition of a key; `group` the one that those who subscribe are in."""
+    """`partitions[key]` is the partition of a key; `group` is the group of subscribing workers."""
 
     bootstrap: str
     partitions: Sequence[TopicPartition]
@@ -37,8 +37,7 @@ class WorkloadTarget:
 
 
 def create_topics(bootstrap: str, topics: int, partitions: int) -> WorkloadTarget:
-    """Create topics of unused names, three times replicated where there are so many brokers. ApiError where the cluster
-    refuses or does not answer."""
+    """Create topics with unused names and up to three replicas. ApiError if the cluster refuses or does not answer."""
     run = os.urandom(4).hex()
     names = [f"tidelog-check-{run}-{number}" for number in range(topics)]
     with Admin(bootstrap, default_api_timeout_ms=TIMEOUT_MS) as admin:
@@ -53,7 +52,7 @@ def create_topics(bootstrap: str, topics: int, partitions: int) -> WorkloadTarge
 
 
 def delete_topics(target: WorkloadTarget) -> None:
-    """Delete the topics. ApiError where the cluster does not answer."""
+    """Delete the topics. ApiError if the cluster does not answer."""
     states = [DeleteTopicState(name=name, topic_id=bytes(16)) for name in target.topics]
     request = DeleteTopicsRequest(topics=states, topic_names=target.topics)
     with Admin(target.bootstrap, default_api_timeout_ms=TIMEOUT_MS) as admin:

@@ -1,4 +1,4 @@
-"""A thread of the workload: one process after the other, whose calls are drawn from the seed at a bounded rate."""
+"""A thread of the workload: it runs one process after the other, with calls drawn from the seed at a bounded rate."""
 
 import random
 import time
@@ -15,13 +15,13 @@ ABORT_SHARE = 0.1
 UNREAD_SHARE = 1 / 3
 FROM_BEGINNING_SHARE = 1 / 16
 MAX_REWIND = 20
-"""So many records before the known end a newly assigned partition is read from, at most."""
+"""The maximum distance from the known end at which a newly assigned partition is read."""
 
 
 class Worker:
-    """`subscribes`: whether its processes are members of the group, or assign partitions by hand. With a
-    `transactional_id` all they send is in transactions; each successor takes it over. `failure` is what ended its
-    thread, if anything did that is no one's answer."""
+    """`subscribes`: whether its processes are members of the group, or assign partitions manually. With a
+    `transactional_id` all sends are in transactions; each successor takes the id over. `failure` is the unexpected
+    exception that ended its thread, if any."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Worker:
         self._thread.start()
 
     def crash(self) -> None:
-        """Its process crashes before the next call."""
+        """Crash its process before the next call."""
         self._crash.set()
 
     def request_stop(self) -> None:
@@ -70,14 +70,14 @@ class Worker:
             self.failure = error
 
     def _run_process(self, process: Process) -> None:
-        """Until it is retired, or nothing more is to be done."""
+        """Make calls until the process is retired or the worker is stopped."""
         due = time.monotonic()
         while not process.is_retired and not self._stop.wait(max(0.0, due - time.monotonic())):
-            due = max(due + self._period_s, time.monotonic() - 1)  # at most a second is made up for
+            due = max(due + self._period_s, time.monotonic() - 1)  # catch up for at most one second
             self._do_call(process)
 
     def _start_process(self) -> Process | None:
-        """None where nobody answers a process that wants to take over the transactional id."""
+        """Start a process; None if no broker answers one that takes over the transactional id."""
         try:
             process = Process(
                 self._target,
@@ -116,7 +116,7 @@ class Worker:
             process.transact(keys, polls=polls, aborts=aborts)
 
     def _choose_partitions(self, process: Process) -> None:
-        """What to read from now on."""
+        """Choose what to read from now on."""
         if self._subscribes:
             topics = self._target.topics
             process.subscribe(self._random.sample(topics, self._random.randint(1, len(topics))))

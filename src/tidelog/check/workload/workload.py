@@ -30,8 +30,8 @@ ROUND_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`rate` is in calls a second, of all workers together. With `transactions` half of the workers write
-    only in them."""
+    """`rate`: calls per second, of all workers together. With `transactions` half of the workers write only in
+    transactions."""
 
     seconds: float = 60.0
     topics: int = 2
@@ -45,7 +45,7 @@ class Plan:
 
 
 class Workload:
-    """`start`, then `tick` now and then, `finish` at last."""
+    """Call `start`, then `tick` regularly, and `finish` at the end."""
 
     def __init__(self, target: WorkloadTarget, plan: Plan, file: Path) -> None:
         self.target = target
@@ -77,7 +77,7 @@ class Workload:
             worker.start()
 
     def tick(self) -> None:
-        """Crash a client where one is due; raise what ended a worker."""
+        """Crash a client if one is due; raise the failure of a worker."""
         for worker in self._workers:
             if worker.failure is not None:
                 raise worker.failure
@@ -86,7 +86,7 @@ class Workload:
             self._random.choice(self._workers).crash()
 
     def stop(self) -> None:
-        """No more calls are begun; waits for those on their way."""
+        """Start no more calls, and wait for those in flight."""
         for worker in self._workers:
             worker.request_stop()
         for worker in self._workers:
@@ -95,15 +95,15 @@ class Workload:
 
     def finish(self, report: Callable[[str], None] = lambda _line: None) -> None:
         """Stop, read everything, and complete the file."""
-        report("waiting for the calls on their way")
+        report("waiting for the calls in flight")
         self.stop()
-        report("reading everything once more")
+        report("reading everything again")
         scan_all(self.target, self.recorder, self._shared, readers=READERS, within_s=self.plan.final_s)
         self.recorder.close()
 
 
 def scan_all(target: WorkloadTarget, recorder: Recorder, shared: SharedState, *, readers: int, within_s: float) -> None:
-    """Each reader tries again and again, with a fresh process, until it has read everything or the time is over."""
+    """Each reader retries with a fresh process until it has read everything or the time is up."""
     deadline = time.monotonic() + within_s
     threads = [Thread(target=_scan_until_whole, args=(target, recorder, shared, deadline)) for _ in range(readers)]
     for thread in threads:
@@ -120,14 +120,14 @@ def _scan_until_whole(target: WorkloadTarget, recorder: Recorder, shared: Shared
             if _read_all(process, target, shared, min(deadline, time.monotonic() + ROUND_S), deadline):
                 return
         except ApiError:
-            continue  # the offsets could not be asked for
+            continue  # the end offsets could not be fetched
         finally:
             process.abandon()
 
 
 def _read_all(process: Process, target: WorkloadTarget, shared: SharedState, until: float, deadline: float) -> bool:
-    """Read to the end of each partition and to the end of what is known to be there. At the last moment the partition's
-    own end is enough: what is missing then is missing."""
+    """Read every partition to its end, and to the end of what is known to exist. At the deadline the end of the
+    partition is enough: records that are missing then are lost."""
     ends = process.consumer.end_offsets(target.partitions)
     wanted = {partition: max(ends[partition], shared.ends[key]) for key, partition in enumerate(target.partitions)}
     process.begin(DEBUG, SCAN_BEGINS)

@@ -1,4 +1,4 @@
-"""The families of anomalies, one module each, and what each of them yields."""
+"""The families of anomalies, one module each, and the anomaly that they yield."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from tidelog.check.history.operation import Header, Value
 
 
 class Anomaly(NamedTuple):
-    """`sentence` says what is wrong; `lines` are those of the file that prove it."""
+    """`sentence` describes the anomaly; `lines` are the lines of the file that prove it."""
 
     kind: str
     sentence: str
@@ -16,7 +16,7 @@ class Anomaly(NamedTuple):
     values: tuple[Value, ...] = ()
 
     def text(self, header: Header) -> str:
-        """One sentence with the place and the evidence."""
+        """The sentence with the partition and the evidence."""
         place = "" if self.key is None else f"{header.name(self.key)}: "
         lines = ", ".join(map(str, self.lines))
         return f"{place}{self.sentence} (line{'s' if len(self.lines) > 1 else ''} {lines})"

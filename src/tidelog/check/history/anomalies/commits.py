@@ -1,6 +1,5 @@
-"""A group's committed offsets. commit-beyond-poll: further than anybody had read. lost-commit: what is committed is
-none of what can have been committed last.
-"""
+"""A group's committed offsets. commit-beyond-poll: an offset beyond what anybody had read. lost-commit: the committed
+offset is not one that can have been committed last."""
 
 from collections.abc import Iterator
 
@@ -28,13 +27,13 @@ def _beyond(facts: Facts) -> Iterator[Anomaly]:
     for call in facts.calls:
         for key, offset in call.commits.items():
             if offset > highest.get(key, -1) + 1:
-                sentence = f"offset {offset} was committed, and nobody read further than {highest.get(key, -1)}"
+                sentence = f"offset {offset} was committed, but nobody read beyond {highest.get(key, -1)}"
                 yield Anomaly(COMMIT_BEYOND_POLL, sentence, (call.line,), key, offset)
 
 
 def _check_committed(key: int, found: int | None, fetched: Call, commits: list[Call]) -> Iterator[Anomaly]:
-    """What is found is legal if a commit of it began before the answer, and no other commit was begun after that one's
-    end and had succeeded before the question."""
+    """The offset found is legal if a commit of it began before the answer, and no other commit began after that
+    commit's end and succeeded before the request."""
     of_key = [commit for commit in commits if key in commit.commits and commit.invoke.line < fetched.line]
     if any(commit.commits[key] == found and not _is_superseded(commit, key, fetched, of_key) for commit in of_key):
         return

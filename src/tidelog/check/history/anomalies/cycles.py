@@ -1,9 +1,9 @@
 """Calls that cannot be put into one order.
 
-G0: the writes alone (ww: the next value in the log is another call's). G1c: writes and reads (wr: a call read another's
-value). With `-process` or `-realtime` the order of a process, or of the clock, is part of the cycle. Kafka isolates no
-writes, so cycles with a ww edge are reported and allowed; one of reads alone (kind `wr-cycle…`) is not. No rw edges are
-drawn.
+G0: writes alone (ww: the next value in the log belongs to another call). G1c: writes and reads (wr: a call read
+another's value). With `-process` or `-realtime` the cycle includes the order of a process, or of the clock. Kafka does
+not isolate writes, so cycles with a ww edge are reported but allowed; a cycle of reads alone (kind `wr-cycle…`) is an
+error. There are no rw edges.
 """
 
 from collections import defaultdict, deque
@@ -15,7 +15,7 @@ from tidelog.check.history.facts import Facts
 from tidelog.check.history.operation import INFO, MOVES_RECORDS, Call
 
 Edges = Mapping[int, Mapping[int, str]]
-"""node → the nodes that come after it → why."""
+"""node → its successors → the reason of the edge."""
 
 WW, WR, PROCESS, REALTIME = "ww", "wr", "process", "realtime"
 _Graph = dict[int, dict[int, str]]
@@ -30,11 +30,11 @@ CYCLE_KINDS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("G1c-process", (WW, WR, PROCESS)),
     ("G1c-realtime", (WW, WR, PROCESS, REALTIME)),
 )
-"""Kind → its edges. A cycle is reported once, as the first kind that has it."""
+"""Kind → its edges. A cycle is reported once, as the first kind that contains it."""
 
 
 def components(edges: Edges) -> Iterator[list[int]]:
-    """The strongly connected components of at least two nodes."""
+    """The strongly connected components of at least two nodes (Tarjan's algorithm, without recursion)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
@@ -81,7 +81,7 @@ def _leave(node: int, stack: list[int], on_stack: set[int]) -> list[int]:
 
 
 def shortest_cycle(edges: Edges, component: Collection[int]) -> list[int]:
-    """The nodes of a shortest cycle from the component's least node back to itself."""
+    """The nodes of a shortest cycle through the least node of the component."""
     inside = set(component)
     start = min(inside)
     came_from: dict[int, int] = {}
@@ -126,7 +126,7 @@ def _anomaly(kind: str, facts: Facts, edges: _Graph, cycle: Sequence[int]) -> An
         f"the {facts.calls[node].invoke.f} of line {facts.calls[node].line} -{edges[node][after]}->"
         for node, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True)
     ]
-    sentence = " ".join([*steps, f"the first ({len(cycle)} calls in a circle)"])
+    sentence = " ".join([*steps, f"the first ({len(cycle)} calls in a cycle)"])
     return Anomaly(kind, sentence, tuple(sorted(facts.calls[node].line for node in cycle)))
 
 
@@ -169,7 +169,7 @@ def _process_edges(committed: Sequence[Call]) -> _Graph:
 
 
 def _realtime_edges(committed: Sequence[Call]) -> _Graph:
-    """From a call that was answered to those that were begun afterwards, without the edges that follow from others."""
+    """Edges from each answered call to the calls that began afterwards, without those that others imply."""
     ends: list[tuple[int, bool, Call]] = []
     for call in committed:
         ends.append((call.invoke.line, True, call))

@@ -1,11 +1,11 @@
-"""Records that are gone: acknowledged and never read, or not where they were at the end.
+"""Records that are gone: acknowledged but never read, or missing at the end.
 
-lost-write: a certain value that nobody read although a later one was read. unseen: an acknowledged value that nobody
-had read at the end: lost at the tail, or consumers that are stuck.
+lost-write: a value that was certainly written was never read, although a later one was. unseen: nobody had read an
+acknowledged value by the end: it is lost at the tail, or consumers are stuck.
 
-The final scans, compared with what clients saw before. ack-mismatch: the offset of an acknowledged record holds another
-value. vanished: a record that a client read is not there any more. unfinished: no scan reached the end, so nothing can
-be said about lost records.
+Final scans, compared with what clients saw before: ack-mismatch: the offset of an acknowledged record has another
+value. vanished: a record that a client read is missing. unfinished: no scan was complete, so nothing can be said about
+lost records.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def find_unread_records(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _read_at(facts: Facts, versions: Versions, offset: int) -> tuple[Value, int]:
-    """A value that was read there, and the line that says so."""
+    """A value that was read there, and the line that proves it."""
     lines = {
         value: read.call.line
         for value in versions.values_at[offset]
@@ -50,7 +50,7 @@ def _read_at(facts: Facts, versions: Versions, offset: int) -> tuple[Value, int]
 
 
 def _bound(facts: Facts, versions: Versions) -> int:
-    """The last index up to which everything must have been read; -1 where nothing was."""
+    """The last index below which everything must have been read; -1 if nothing was read."""
     return max((versions.index[versions.offsets_of[value][0]] for value in facts.reads[versions.key]), default=-1)
 
 
@@ -68,7 +68,7 @@ def _against_acks(facts: Facts, scan: Scan, key: int) -> Iterator[Anomaly]:
     held = scan.records.get(key, {})
     for value, write in facts.writes[key].items():
         if write.fate != OK or write.offset is None or write.call.line > scan.line or write.offset not in held:
-            continue  # one that is nowhere is lost-write's or unseen's
+            continue  # a record that is missing altogether is a lost-write or unseen
         found = held[write.offset]
         if found != value:
             sentence = f"offset {write.offset} was acknowledged for {value!r} and holds {found!r} at the end"

@@ -1,13 +1,13 @@
 """The order of records, as one consumer polls them and as one producer sends them.
 
-int-poll-skip, int-nonmonotonic-poll: within one call. poll-skip, nonmonotonic-poll: from one call of a process to its
+int-poll-skip, int-nonmonotonic-poll: within one poll. poll-skip, nonmonotonic-poll: from one call of a process to its
 next. Each record must be the next one that exists. Partitions that the group assigned or revoked meanwhile, and those
 that a new assignment does not keep, may begin anywhere. A failed call moves the consumer as well: it does not go back
 with an aborted transaction.
 
-int-nonmonotonic-send, nonmonotonic-send: a producer's later record stands before its earlier one, within a call or from
-one call to the next. int-send-skip: something stands between two records of one call (nobody promised otherwise).
-ack-below-known: a record was appended below an offset that was known to be acknowledged when it was sent.
+int-nonmonotonic-send, nonmonotonic-send: a producer's later record has a lower offset than its earlier one, within a
+call or from one call to the next. int-send-skip: other records stand between two records of one call (which Kafka
+allows). ack-below-known: a record was written below an offset that was already acknowledged when it was sent.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from tidelog.check.history.operation import ASSIGN, CRASH, INVOKE, OK, SUBSCRIBE
 POLL_SKIP, POLL_NONMONOTONIC = "poll-skip", "nonmonotonic-poll"
 INTERNAL_POLL_SKIP, INTERNAL_POLL_NONMONOTONIC = "int-poll-skip", "int-nonmonotonic-poll"
 SUBSCRIBED = "under-subscribe"
-"""Put behind the kind for a process that subscribed: a group may begin anew at what was committed."""
+"""Suffix of the kind for a process that subscribed: a group may resume at the committed offset."""
 
 _SHOWN = 5
 
@@ -70,7 +70,7 @@ def _between_polls(facts: Facts, process_calls: Sequence[Call]) -> Iterator[Anom
 
 
 def _by_key(call: Call) -> dict[int, list[tuple[int, Value]]]:
-    """All records of a call; keys without any are left out."""
+    """All records of a call; keys without records are left out."""
     found: dict[int, list[tuple[int, Value]]] = {}
     for poll in call.polls:
         for key, records in poll.records.items():
@@ -138,7 +138,8 @@ def _compare_sent(facts: Facts, call: Call, last: dict[int, tuple[int, Call]]) -
 
 
 def _below_acknowledged(facts: Facts) -> Iterator[Anomaly]:
-    """Every line in its order: what is known when a send is invoked, and where it was put in the end."""
+    """Go through the lines in order: compare what was acknowledged when a send was invoked with the offset
+    that it got."""
     known: dict[int, tuple[int, int]] = {}
     at_invoke: dict[int, dict[int, tuple[int, int]]] = {}
     lines_of: defaultdict[int, list[Call]] = defaultdict(list)

@@ -1,7 +1,8 @@
-"""Records that must not be readable as they are.
+"""Records that clients must not be able to read.
 
 inconsistent-offsets: two values at one offset. duplicate: one value at two offsets. unwritten: a value that nobody
-sent. aborted-read (G1a): a value was read whose write failed. precommitted-read: a transaction polled its own send.
+sent. aborted-read (G1a): a value was read whose send or transaction failed. precommitted-read: a transaction polled its
+own send.
 """
 
 from collections.abc import Iterator
