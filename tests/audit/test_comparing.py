@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.audit.logs import batch
 from tidelog.audit.core.comparing import agree_again, differences, suspicious
-from tidelog.audit.core.merging import Known, ReplicaLog, merge
+from tidelog.audit.core.merging import ReplicaInfo, ReplicaLog, merge
 from tidelog.audit.core.scanning import ROW_BYTES, Scanner
 
 SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=12)
@@ -39,7 +39,7 @@ def scanned(content, width, cuts, rows=None):
 def compared(logs, width, cuts):
     """What the audit does with chunks."""
     found = [
-        merge(Known(broker), scanned(content, width, own), gaps_allowed=False)
+        merge(ReplicaInfo(broker), scanned(content, width, own), gaps_allowed=False)
         for broker, (content, own) in enumerate(zip(logs, cuts, strict=True))
     ]
     numbers = suspicious(found, width)
@@ -82,7 +82,7 @@ def test_chunks_find_what_comparing_every_batch_finds(sizes, same, changed, epoc
 @given(sizes=SIZES, width=st.integers(1, 20), cuts=st.sets(st.integers(1, 11)))
 def test_a_log_cut_into_pieces_adds_up_to_the_same(sizes, width, cuts):
     content = log_of(sizes, (), {3, 7})
-    whole, cut = (merge(Known(0), scanned(content, width, each), gaps_allowed=False) for each in ((), cuts))
+    whole, cut = (merge(ReplicaInfo(0), scanned(content, width, each), gaps_allowed=False) for each in ((), cuts))
     assert (whole.chunks, whole.epochs, whole.start, whole.end) == (cut.chunks, cut.epochs, cut.start, cut.end)
     assert (cut.batches, cut.bytes, cut.faults) == (len(content), sum(map(len, content)), [])
 
@@ -95,7 +95,7 @@ def test_a_log_cut_into_pieces_adds_up_to_the_same(sizes, width, cuts):
 def test_where_epochs_agree_again(steps, start):
     logs = []
     for broker, own in enumerate(steps):
-        log, epoch, offset = ReplicaLog(Known(broker), start=0), 0, 0
+        log, epoch, offset = ReplicaLog(ReplicaInfo(broker), start=0), 0, 0
         for rise, length in own:
             epoch += rise + 1
             log.epochs.append((epoch, offset))

@@ -180,7 +180,7 @@ def test_folders_that_belong_to_nobody(tmp_path):
         (finding.ORPHAN, (0,), -1),
         (finding.LEAVING, (1,), -1),
     ]
-    assert [each.place for each in report.findings] == ["t-0", "u-1", "u-1"]
+    assert [each.location for each in report.findings] == ["t-0", "u-1", "u-1"]
     assert [each.broker for each in report.partitions[0].replicas] == [0, 1, 2]
 
 

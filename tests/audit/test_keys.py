@@ -105,7 +105,7 @@ def marker(base, producer, *, committed):
 def lasts(*raws):
     found = LastValues()
     for raw in raws:
-        found.look(memoryview(raw), 0, 0)
+        found.on_batch(memoryview(raw), 0, 0)
     return {key: last.offset for key, last in found.keys.items()}
 
 
@@ -122,8 +122,8 @@ def test_what_an_aborted_transaction_wrote_is_no_value():
 def test_digests_differ_where_keys_do():
     one_side, other = LastValues(), LastValues()
     for number in range(100):
-        one_side.look(memoryview(one(number, b"k%d" % number, b"v")), 0, 0)
-        other.look(memoryview(one(number, b"k%d" % number, b"w" if number == 50 else b"v")), 0, 0)
+        one_side.on_batch(memoryview(one(number, b"k%d" % number, b"v")), 0, 0)
+        other.on_batch(memoryview(one(number, b"k%d" % number, b"w" if number == 50 else b"v")), 0, 0)
     assert len(one_side.digests()) == BUCKETS
     buckets = differing({0: {100: one_side.digests()}, 1: {100: other.digests()}}, {0: 100, 1: 100})
     assert len(buckets) == 1

@@ -150,5 +150,5 @@ def test_a_server_that_talks_nonsense_is_given_up_on():
 def test_addresses_are_read_as_bootstrap_servers_are_written():
     assert addresses("a:1, b:2,[::1]:3") == [("a", 1), ("b", 2), ("::1", 3)]
     for wrong in ("host", "host:", ":1", "host:port"):
-        with pytest.raises(ValueError, match="host:port"):
+        with pytest.raises(ValueError, match="is not HOST:PORT"):
             addresses(wrong)

@@ -36,12 +36,12 @@ def audit(bootstrap: str, history: Path) -> Report:
         acknowledged = acknowledged_records(parse(lines))
     try:
         with Admin(bootstrap, default_api_timeout_ms=ANSWER_MS) as admin:
-            way = cluster.ClusterAccess(bootstrap, from_folders=True)
+            access = cluster.ClusterAccess(bootstrap, from_folders=True)
 
-            def look(topics: list[str]) -> Report:
-                return run.audit(cluster.plan(admin, way, topics=topics, acknowledged=acknowledged))
+            def audit_topics(topics: list[str]) -> Report:
+                return run.audit(cluster.plan(admin, access, topics=topics, acknowledged=acknowledged))
 
-            return run.confirmed(look([]), look)
+            return run.confirmed(audit_topics([]), audit_topics)
     finally:
         fetching.close()
 
@@ -51,4 +51,4 @@ def problems(report: Report) -> Iterator[str]:
     for each in report.findings:
         if each.is_broken:
             who = f", broker {', '.join(map(str, each.brokers))}" if each.brokers else ""
-            yield f"replicas: {each.kind} in {each.place}{who}: {each.sentence}"
+            yield f"replicas: {each.kind} in {each.location}{who}: {each.sentence}"

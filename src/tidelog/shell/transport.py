@@ -191,11 +191,11 @@ class Producer(_Blocking):
             self._due = self._client.next_deadline
         return ticket
 
-    def send_encoded(self, place: TopicPartition, content: "EncodedRecords") -> int:
+    def send_encoded(self, partition: TopicPartition, content: "EncodedRecords") -> int:
         """Send many records that are already one batch: one ticket, and one `Delivery` with the offset of the first.
         Waits as `send` does."""
         moment = self._wait_for_room()
-        ticket, effects = self._client.send_encoded(place, content, moment)
+        ticket, effects = self._client.send_encoded(partition, content, moment)
         self._sockets.carry_out(effects)
         self._sockets.run(moment.mono)
         return ticket
@@ -314,11 +314,11 @@ class Consumer(_Blocking):
 
     def position(self, partition: tuple[str, int], timeout: float = 60) -> int:
         """The offset of the next record; ApiError REQUEST_TIMED_OUT if unknown after `timeout` seconds."""
-        place = TopicPartition(*partition)
+        name = TopicPartition(*partition)
         until = now().mono + int(timeout * 1000)
-        if not self._run_until(lambda: self._client.position(place) is not None, until):
-            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"the position of {place} is still unknown after {timeout} s")
-        return self._client.position(place) or 0
+        if not self._run_until(lambda: self._client.position(name) is not None, until):
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"the position of {name} is still unknown after {timeout} s")
+        return self._client.position(name) or 0
 
     def commit(self, offsets: Mapping[tuple[str, int], int | CommittedOffset] | None = None) -> None:
         """Commit these offsets, or every position, and wait; ApiError if it fails."""
@@ -355,7 +355,7 @@ class Consumer(_Blocking):
 
     def _offsets(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[TopicPartition, int]:
         found = self.offsets_for_times(dict.fromkeys(partitions, timestamp))
-        return {partition: place.offset for partition, place in found.items()}
+        return {partition: looked_up.offset for partition, looked_up in found.items()}
 
     def partitions_of(self, topic: str, timeout: float = 60) -> list[TopicPartition]:
         """All partitions of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION if it does not appear in time."""

@@ -25,7 +25,7 @@ def between(wanted: Sequence[Acknowledged], start: int, end: int) -> tuple[Ackno
 
 
 class Search:
-    """Pass `look` to a `Scanner`. At the end `missing` has the records that were not found, or that another record
+    """Pass `on_batch` to a `Scanner`. At the end `missing` has the records that were not found, or that another record
     replaces."""
 
     def __init__(self, wanted: Sequence[Acknowledged]) -> None:
@@ -35,9 +35,9 @@ class Search:
         self._offsets = sorted(self._wanted)
         self.missing = dict.fromkeys(wanted, ABSENT)
 
-    def look(self, batch: memoryview, base: int, end: int) -> None:
-        place = bisect_left(self._offsets, base)
-        if place == len(self._offsets) or self._offsets[place] >= end:
+    def on_batch(self, batch: memoryview, base: int, end: int) -> None:
+        index = bisect_left(self._offsets, base)
+        if index == len(self._offsets) or self._offsets[index] >= end:
             return
         try:
             for record in records(batch, header(batch)):

@@ -80,7 +80,7 @@ class Finding(NamedTuple):
         return (*self[:4], self.sentence) if self.kind == KEYS and self.brokers else self[:4]
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.topic}-{self.partition}" if self.partition >= 0 else self.topic
 
 

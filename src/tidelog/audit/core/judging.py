@@ -72,7 +72,7 @@ def _epochs(case: Case) -> Iterator[Finding]:
     """I18; and no epoch may exceed that of the partition state."""
     for log in case.logs:
         for epoch, start in log.epochs:
-            if UNKNOWN < case.leader_epoch < epoch and not log.known.is_growing:
+            if UNKNOWN < case.leader_epoch < epoch and not log.info.is_growing:
                 sentence = f"holds records of epoch {epoch}, but the partition is in epoch {case.leader_epoch}"
                 yield _found(case, finding.EPOCHS, [log.broker], sentence, start)
         if log.checkpointed_epochs is not None and not log.is_empty:
@@ -82,8 +82,8 @@ def _epochs(case: Case) -> Iterator[Finding]:
 def _kept(case: Case, log: ReplicaLog, kept: Sequence[tuple[int, int]]) -> Iterator[Finding]:
     if any(low[0] >= high[0] or low[1] >= high[1] for low, high in pairwise(kept)):
         yield _found(case, finding.EPOCHS, [log.broker], f"its leader-epoch-checkpoint does not ascend: {_told(kept)}")
-    known = dict(kept)
-    begins = max(log.start, log.known.log_start)
+    checkpointed = dict(kept)
+    begins = max(log.start, log.info.log_start)
     if kept:  # deleted segments leave this file before the log start is checkpointed, or while the log is read
         begins = max(begins, kept[0][1])
     bounds = [first for _, first in log.epochs[1:]] + [log.end]
@@ -91,13 +91,13 @@ def _kept(case: Case, log: ReplicaLog, kept: Sequence[tuple[int, int]]) -> Itera
         is_deleted = bounds[number] <= begins or (first < begins and epoch < kept[0][0] if kept else False)
         if is_deleted or log.hides(first) or log.hides(first - 1) or epoch < 0:
             continue
-        start = known.get(epoch)
+        start = checkpointed.get(epoch)
         if number == 0 and start is not None and start < log.start and not case.is_compacted:
             sentence = f"epoch {epoch} begins at offset {start}, but the log begins at {log.start}"
             yield _found(case, finding.BEGINNING, [log.broker], sentence, start, log.start)
         elif start != max(first, begins) and not (case.is_compacted and start is not None and start <= first):
-            said = "has no entry" if start is None else f"begins at {start}"
-            sentence = f"epoch {epoch} begins at offset {first} of the log, and {said} in its leader-epoch-checkpoint"
+            entry = "has no entry" if start is None else f"begins at {start}"
+            sentence = f"epoch {epoch} begins at offset {first} of the log, and {entry} in its leader-epoch-checkpoint"
             yield _found(case, finding.EPOCHS, [log.broker], sentence, first)
 
 
@@ -133,19 +133,19 @@ def _divergence(case: Case) -> Iterator[Finding]:
         if again >= 0:
             both = "" if again == first.start else f", and both the same epoch at {again}"
             sentence = f"at {where} {_held(pairs)}{both}"
-            told = _found(case, finding.DIVERGENCE, brokers, sentence, first.start, first.end)
-            yield told._replace(odd=_odd(pairs))
+            found = _found(case, finding.DIVERGENCE, brokers, sentence, first.start, first.end)
+            yield found._replace(odd=_odd(pairs))
         elif first.start < committed:
             sentence = f"at {where} {_held(pairs)}, below the high watermarks of both ({committed})"
-            told = _found(case, finding.COMMITTED, brokers, sentence, first.start, first.end)
-            yield told._replace(odd=_odd(pairs))
+            found = _found(case, finding.COMMITTED, brokers, sentence, first.start, first.end)
+            yield found._replace(odd=_odd(pairs))
     if case.unexplained:
         sentence = f"{case.unexplained} more chunks of offsets differ"
         yield _found(case, finding.DIVERGENCE, [log.broker for log in case.logs], sentence)
 
 
 def _both_committed(case: Case, each: Difference) -> int:
-    return min(case.log(each.one).known.high_watermark, case.log(each.other).known.high_watermark)
+    return min(case.log(each.one).info.high_watermark, case.log(each.other).info.high_watermark)
 
 
 def _alike(differences: Sequence[Difference]) -> Iterator[list[Difference]]:
@@ -192,20 +192,20 @@ def _ends(case: Case) -> Iterator[Finding]:
     """I9. A log that ends too early, by the checkpoints in its own folder, or by the leader if it is in sync."""
     led = next((log for log in case.logs if log.broker == case.leader), None)
     for log in case.logs:
-        known, end = log.known, max(log.end, log.known.log_start, 0)
-        if known.ends_at_watermark or log.trouble:
+        info, end = log.info, max(log.end, log.info.log_start, 0)
+        if info.ends_at_watermark or log.trouble:
             continue
-        for promise, what in ((known.high_watermark, "committed"), (known.recovery_point, "synced")):
+        for promise, what in ((info.high_watermark, "committed"), (info.recovery_point, "synced")):
             if promise > end:
                 sentence = f"ends at offset {end}, and was {what} up to {promise}"
                 yield _found(case, finding.SHORT, [log.broker], sentence, end, promise)
                 break
         else:
-            if led is None or led is log or led.known.high_watermark <= end:
+            if led is None or led is log or led.info.high_watermark <= end:
                 continue
-            if known.in_sync:
+            if info.in_sync:
                 sentence = f"is in sync and ends at offset {end}, below the leader's high watermark"
-                yield _found(case, finding.SHORT, [log.broker], sentence, end, led.known.high_watermark)
+                yield _found(case, finding.SHORT, [log.broker], sentence, end, led.info.high_watermark)
             else:
                 yield _found(case, finding.BEHIND, [log.broker], f"is not in sync and ends at offset {end}")
 
@@ -223,11 +223,11 @@ def _elections(case: Case) -> Iterator[Finding]:
             continue
         what = f"{_count(end - start)} from offset {start} on, of epoch {log.epoch_at(start)}"
         newer = f"broker {best.broker}, in epoch {best.latest_epoch}, never had"
-        lost = min(end, log.known.high_watermark) - start
+        lost = min(end, log.info.high_watermark) - start
         if lost > 0:
             sentence = f"holds {what}, which {newer}; {lost} of them were committed"
             yield _found(case, finding.ELECTION, [log.broker], sentence, start, end)
-        elif best.known.is_leader or not log.known.is_growing:
+        elif best.info.is_leader or not log.info.is_growing:
             yield _found(case, finding.TAIL, [log.broker], f"holds {what}, uncommitted, which {newer}", start, end)
 
 
@@ -243,7 +243,7 @@ def _beyond(case: Case, best: ReplicaLog, log: ReplicaLog) -> tuple[int, int]:
         if UNKNOWN < own < its or (own > UNKNOWN and own < best.epoch_at(each.start)):
             again = agree_again(best, log, each.start)
             return each.start, again if again >= 0 else log.end
-    if log.end > best.end and log.epoch_at(best.end) < best.latest_epoch and not best.known.ends_at_watermark:
+    if log.end > best.end and log.epoch_at(best.end) < best.latest_epoch and not best.info.ends_at_watermark:
         return max(best.end, log.start), log.end
     return 0, 0
 
@@ -261,7 +261,7 @@ def _lost(case: Case) -> Iterator[Finding]:
             continue
         if not by_state[_HAS]:
             yield _nowhere(case, each, by_state[_LACKS], by_state[_UNKNOWN])
-        elif best in by_state[_LACKS] and not (best.known.ends_at_watermark and each.offset >= best.end):
+        elif best in by_state[_LACKS] and not (best.info.ends_at_watermark and each.offset >= best.end):
             names = ", ".join(str(log.broker) for log in by_state[_HAS])
             sentence = (
                 f"the record acknowledged at offset {each.offset} is on broker {names} only, not on {best.broker}"
@@ -277,11 +277,11 @@ def _state(case: Case, log: ReplicaLog, each: Acknowledged) -> str:
     replica that never held anything, unless a cluster reports that the topic exists."""
     if log.start <= each.offset < log.end and each not in log.missing:
         return _HAS
-    is_behind = log.known.ends_at_watermark and not log.known.is_leader and each.offset >= log.end
+    is_behind = log.info.ends_at_watermark and not log.info.is_leader and each.offset >= log.end
     is_blank = log.is_empty and not log.checkpointed_epochs and case.leader == UNKNOWN
     if log.trouble or is_behind or is_blank:
         return _UNKNOWN
-    begins = log.known.log_start if log.start == UNKNOWN else log.start
+    begins = log.info.log_start if log.start == UNKNOWN else log.start
     return _DELETED if begins > each.offset else _LACKS
 
 
@@ -300,9 +300,9 @@ def _keys(case: Case) -> Iterator[Finding]:
 
 def _trouble(case: Case) -> Iterator[Finding]:
     for log in case.logs:
-        told = {fault.sentence for fault in log.faults}
+        reported = {fault.sentence for fault in log.faults}
         for trouble in log.trouble:
-            if trouble not in told:
+            if trouble not in reported:
                 yield _found(case, finding.UNREADABLE, [log.broker], trouble)
 
 

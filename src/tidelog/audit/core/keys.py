@@ -24,11 +24,11 @@ _SHOWN = 40
 
 
 class Last(NamedTuple):
-    """The last record of a key; `record` is its checksum, `gone` is True for a tombstone."""
+    """The last record of a key; `record` is its checksum, `is_tombstone` is True for a tombstone."""
 
     offset: int
     record: int
-    gone: bool
+    is_tombstone: bool
 
 
 class LastValueDigests(NamedTuple):
@@ -40,7 +40,7 @@ class LastValueDigests(NamedTuple):
 
 
 class LastValues:
-    """Pass `look` to a `Scanner` over a whole replica. `seen` gets digests at the offsets in `cuts`, ascending."""
+    """Pass `on_batch` to a `Scanner` over a whole replica. `seen` gets digests at the offsets in `cuts`, ascending."""
 
     def __init__(self, cuts: Sequence[int] = ()) -> None:
         self.keys: dict[bytes, Last] = {}
@@ -48,7 +48,7 @@ class LastValues:
         self._cuts = list(cuts)
         self._open: dict[int, dict[bytes, Last]] = {}
 
-    def look(self, batch: memoryview, base: int, _end: int) -> None:
+    def on_batch(self, batch: memoryview, base: int, _end: int) -> None:
         while self._cuts and base >= self._cuts[0]:
             self.cut()
         head = header(batch)
@@ -90,7 +90,7 @@ class LastValues:
         """The sum over the keys of each bucket, including records of open transactions."""
         sums = [0] * BUCKETS
         for key, last in self.keys.items():
-            if not last.gone:
+            if not last.is_tombstone:
                 _sum(sums, key, b"%d %d " % last[:2] + key)
         for written in self._open.values():
             for key, last in written.items():
@@ -98,12 +98,14 @@ class LastValues:
         return [each & MASK for each in sums]
 
     def of(self, buckets: set[int]) -> LastValueDigests:
-        told = LastValueDigests({key: last for key, last in self.keys.items() if crc32(key) % BUCKETS in buckets}, {})
+        last_values = LastValueDigests(
+            {key: last for key, last in self.keys.items() if crc32(key) % BUCKETS in buckets}, {}
+        )
         for written in self._open.values():
             for key, last in written.items():
                 if crc32(key) % BUCKETS in buckets:
-                    told.pending.setdefault(key, set()).add(last.offset)
-        return told
+                    last_values.pending.setdefault(key, set()).add(last.offset)
+        return last_values
 
 
 def _sum(sums: list[int], key: bytes, line: bytes) -> None:
@@ -130,10 +132,10 @@ def differing(digests: Mapping[int, Mapping[int, Sequence[int]]], ends: Mapping[
     return sorted(found)
 
 
-def contradictions(logs: Sequence[ReplicaLog], told: Mapping[int, LastValueDigests]) -> Iterator[str]:
+def contradictions(logs: Sequence[ReplicaLog], last_values: Mapping[int, LastValueDigests]) -> Iterator[str]:
     """A sentence for each key for which two replicas cannot both be right."""
-    for one, other in combinations([log for log in logs if log.broker in told], 2):
-        ours, theirs = told[one.broker], told[other.broker]
+    for one, other in combinations([log for log in logs if log.broker in last_values], 2):
+        ours, theirs = last_values[one.broker], last_values[other.broker]
         for key in sorted({*ours.lasts, *theirs.lasts}):
             mine, its = ours.lasts.get(key), theirs.lasts.get(key)
             pending = ours.pending.get(key, set()) | theirs.pending.get(key, set())
@@ -153,7 +155,7 @@ def _contradict(
     older = its if newer is mine else mine
     assert newer is not None
     is_expected = lacking.start <= newer.offset < lacking.end and newer.offset not in pending
-    return is_expected and not (newer.gone and (older is None or older.gone))
+    return is_expected and not (newer.is_tombstone and (older is None or older.is_tombstone))
 
 
 def _text(key: bytes) -> str:
@@ -164,4 +166,4 @@ def _text(key: bytes) -> str:
 def _said(last: Last | None) -> str:
     if last is None:
         return "nothing"
-    return f"{'a tombstone' if last.gone else 'a value'} at {last.offset}"
+    return f"{'a tombstone' if last.is_tombstone else 'a value'} at {last.offset}"

@@ -11,7 +11,7 @@ HIDING = frozenset({finding.CHECKSUM, finding.DAMAGED, finding.TORN, finding.GAP
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ReplicaInfo:
     """What the plan knows of a replica before its log is read. Offsets are UNKNOWN where nothing reports them.
     `source`: fetch, folder, or both."""
 
@@ -36,7 +36,7 @@ class Known:
 class ReplicaLog:
     """One replica: [start, end) of its batches, chunks by number, epochs with their first offsets, faults."""
 
-    known: Known
+    info: ReplicaInfo
     start: int = UNKNOWN
     end: int = UNKNOWN
     batches: int = 0
@@ -51,7 +51,7 @@ class ReplicaLog:
 
     @property
     def broker(self) -> int:
-        return self.known.broker
+        return self.info.broker
 
     @property
     def is_empty(self) -> bool:
@@ -74,9 +74,9 @@ class ReplicaLog:
         return any(each.kind in HIDING and each.start <= start and end <= each.end for each in self.faults)
 
 
-def merge(known: Known, scans: Sequence[Scan], *, gaps_allowed: bool) -> ReplicaLog:
+def merge(info: ReplicaInfo, scans: Sequence[Scan], *, gaps_allowed: bool) -> ReplicaLog:
     """Merge the scans of a replica's pieces, in order."""
-    log = ReplicaLog(known, trouble=[known.trouble] if known.trouble else [])
+    log = ReplicaLog(info, trouble=[info.trouble] if info.trouble else [])
     due = UNKNOWN
     for scan in scans:
         for number, chunk in scan.chunks.items():
@@ -103,7 +103,7 @@ def merge(known: Known, scans: Sequence[Scan], *, gaps_allowed: bool) -> Replica
 
 def _reach(log: ReplicaLog, due: int, *, gaps_allowed: bool) -> None:
     """The base offset of an empty last segment is the end of the log."""
-    base = log.known.last_base
+    base = log.info.last_base
     if base > log.end:
         fault = misplaced(due, base, base, gaps_allowed=gaps_allowed)
         if fault is not None:

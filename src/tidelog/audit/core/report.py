@@ -90,23 +90,23 @@ def _view(case: Case, found: Sequence[Finding]) -> PartitionView:
         case.is_compacted,
         len(case.acknowledged),
         first_divergence(found),
-        [_replica(log) for log in sorted(case.logs, key=lambda log: (log.broker, log.known.folder))],
+        [_replica(log) for log in sorted(case.logs, key=lambda log: (log.broker, log.info.folder))],
     )
 
 
 def _replica(log: ReplicaLog) -> ReplicaView:
-    known = log.known
+    info = log.info
     return ReplicaView(
-        known.broker,
-        known.source,
-        known.folder,
+        info.broker,
+        info.source,
+        info.folder,
         log.start,
         log.end,
-        known.high_watermark,
+        info.high_watermark,
         log.batches,
         log.bytes,
-        known.segments,
-        known.in_sync,
+        info.segments,
+        info.in_sync,
         list(log.epochs),
     )
 

@@ -27,7 +27,7 @@ DIGEST_MASK = 2**64 - 1
 MOST_FAULTS = 100
 """The maximum per piece; the rest is counted."""
 
-Look = Callable[[memoryview, int, int], None]
+OnBatch = Callable[[memoryview, int, int], None]
 """Called with a batch's bytes, its base offset, and the offset after it."""
 
 
@@ -82,7 +82,7 @@ class NotABatch(Exception):
 
 class Scanner:
     """Feed it the bytes of a piece in order. Batches that begin outside [start, end) are skipped. `rows` collects the
-    headers of the chunks that are its keys, `places` the (position, base, end) of each batch."""
+    headers of the chunks that are its keys, `batch_positions` the (position, base, end) of each batch."""
 
     def __init__(
         self,
@@ -91,9 +91,9 @@ class Scanner:
         start: int = 0,
         end: int = NO_END,
         gaps_allowed: bool = False,
-        look: Look | None = None,
+        on_batch: OnBatch | None = None,
         rows: dict[int, bytearray] | None = None,
-        places: "array[int] | None" = None,
+        batch_positions: "array[int] | None" = None,
     ) -> None:
         self.scan = Scan()
         self.expected = UNKNOWN
@@ -103,9 +103,9 @@ class Scanner:
         self._start = start
         self._end = end
         self._gaps_allowed = gaps_allowed
-        self._look = look
+        self._on_batch = on_batch
         self._rows = rows
-        self._places = places
+        self._batch_positions = batch_positions
         self._epoch = UNKNOWN
 
     def feed(self, data: Buffer, position: int = 0) -> int:
@@ -136,8 +136,8 @@ class Scanner:
             if crc32c(view[at + ATTRIBUTES_POSITION : stop]) != crc:
                 self._bad_checksum(base, after)
                 expected = UNKNOWN
-            elif self._look is not None:
-                self._look(view[at:stop], base, after)
+            elif self._on_batch is not None:
+                self._on_batch(view[at:stop], base, after)
             if epoch != self._epoch:
                 self._new_epoch(epoch, base)
             if not low <= base < high:
@@ -151,8 +151,8 @@ class Scanner:
             digest += crc32c(row) * crc32(row)
             if self._rows is not None and number in self._rows:
                 self._rows[number] += row
-            if self._places is not None:
-                self._places.extend((position + at, base, after))
+            if self._batch_positions is not None:
+                self._batch_positions.extend((position + at, base, after))
             scan.end = after
             at = stop
         self._close(number, batches, total, digest)
@@ -161,8 +161,8 @@ class Scanner:
 
     def skip(self, reason: str, *, kind: str = finding.DAMAGED) -> None:
         """Skip the rest of a file that cannot be read; only the base offset of the next file is known."""
-        here = max(self.expected, self.scan.end, self._start)
-        self.scan.add(Fault(kind, here, here, reason))
+        offset = max(self.expected, self.scan.end, self._start)
+        self.scan.add(Fault(kind, offset, offset, reason))
         self.expected = UNKNOWN
 
     def _close(self, number: int, batches: int, total: int, digest: int) -> None:
@@ -195,9 +195,9 @@ class Scanner:
 
 def close_damage(faults: list[Fault], base: int) -> None:
     """Set the end of damage, or of an unreadable range, at the next batch."""
-    for place, fault in enumerate(faults):
+    for index, fault in enumerate(faults):
         if fault.kind in (finding.DAMAGED, finding.UNREADABLE) and fault.end == fault.start < base:
-            faults[place] = fault._replace(end=base)
+            faults[index] = fault._replace(end=base)
 
 
 def misplaced(expected: int, base: int, after: int, *, gaps_allowed: bool) -> Fault | None:

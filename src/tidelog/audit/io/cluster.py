@@ -15,7 +15,7 @@ from typing import Any
 from tidelog.audit.core import finding
 from tidelog.audit.core.acknowledged import between
 from tidelog.audit.core.finding import Finding
-from tidelog.audit.core.merging import Known
+from tidelog.audit.core.merging import ReplicaInfo
 from tidelog.audit.core.scanning import UNKNOWN
 from tidelog.audit.io import fetching, folders
 from tidelog.audit.io.folders import Expected, LogFolder
@@ -190,7 +190,7 @@ def _replicas(
     span = max((probe.end for probe in bounds), default=0) - min((probe.start for probe in bounds), default=0)
     subject.width = width_of(span)
     for broker, (source, probe) in probes.items():
-        known = Known(
+        info = ReplicaInfo(
             broker,
             source="fetch",
             high_watermark=probe.end,
@@ -203,9 +203,9 @@ def _replicas(
         folder = next((f for f in found if f.broker == broker and subject.name in f.replicas), None)
         size = by_broker[broker].replicas.get(subject.name, ("", 0))[1] if broker in by_broker else 0
         try:
-            subject.replicas.append(_replica(access, subject, known, source, folder, size))
+            subject.replicas.append(_replica(access, subject, info, source, folder, size))
         except OSError as error:  # it was removed in the meantime
-            subject.replicas.append(Replica(replace(known, trouble=str(error)), []))
+            subject.replicas.append(Replica(replace(info, trouble=str(error)), []))
 
 
 @dataclass(slots=True)
@@ -254,44 +254,49 @@ def _beginning(admin: Admin, name: TopicPartition) -> int:
 
 
 def _replica(
-    access: ClusterAccess, subject: Subject, known: Known, source: fetching.Source, folder: LogFolder | None, size: int
+    access: ClusterAccess,
+    subject: Subject,
+    info: ReplicaInfo,
+    source: fetching.Source,
+    folder: LogFolder | None,
+    size: int,
 ) -> Replica:
     path = folder.replicas[subject.name] if folder is not None else None
-    if folder is not None and path is not None and (access.from_folders or known.trouble):
-        own = of_folder(folder, path, subject, is_growing=known.is_growing, piece_bytes=access.piece_bytes)
-        marks = max(known.high_watermark, own.known.high_watermark)
-        start = max(known.log_start, own.known.log_start)
-        seen = replace(
-            own.known, high_watermark=marks, log_start=start, in_sync=known.in_sync, is_leader=known.is_leader
-        )
+    if folder is not None and path is not None and (access.from_folders or info.trouble):
+        own = of_folder(folder, path, subject, is_growing=info.is_growing, piece_bytes=access.piece_bytes)
+        marks = max(info.high_watermark, own.info.high_watermark)
+        start = max(info.log_start, own.info.log_start)
+        seen = replace(own.info, high_watermark=marks, log_start=start, in_sync=info.in_sync, is_leader=info.is_leader)
         return Replica(seen, own.pieces, path)
-    if known.trouble:
-        return Replica(known, [])
-    pieces = _fetched(access, subject, known, source, size)
+    if info.trouble:
+        return Replica(info, [])
+    pieces = _fetched(access, subject, info, source, size)
     if folder is None or path is None:
-        return Replica(replace(known, ends_at_watermark=True), pieces)
-    tail = of_folder(folder, path, subject, start=known.high_watermark, number=len(pieces), is_growing=True)
+        return Replica(replace(info, ends_at_watermark=True), pieces)
+    tail = of_folder(folder, path, subject, start=info.high_watermark, number=len(pieces), is_growing=True)
     seen = replace(
-        known,
+        info,
         source="fetch+folder",
         folder=str(path),
-        recovery_point=tail.known.recovery_point,
-        segments=tail.known.segments,
-        last_base=tail.known.last_base,
+        recovery_point=tail.info.recovery_point,
+        segments=tail.info.segments,
+        last_base=tail.info.last_base,
     )
     return Replica(seen, pieces + tail.pieces, path)
 
 
-def _fetched(access: ClusterAccess, subject: Subject, known: Known, source: fetching.Source, size: int) -> list[Piece]:
+def _fetched(
+    access: ClusterAccess, subject: Subject, info: ReplicaInfo, source: fetching.Source, size: int
+) -> list[Piece]:
     """Cut [log start, high watermark) into pieces of similar size, at chunk boundaries."""
-    start, end = known.log_start, known.high_watermark
+    start, end = info.log_start, info.high_watermark
     count = max(1, -(-size // access.piece_bytes))
     step = max(subject.width, -(-(end - start) // count // subject.width) * subject.width)
     bounds = [start, *range((start // step + 1) * step, end, step), end]
     return [
         Piece(
             subject.name,
-            known.broker,
+            info.broker,
             number,
             subject.width,
             gaps_allowed=subject.is_compacted,

@@ -46,23 +46,23 @@ class LogFolder:
 def find(given: Iterable[Path]) -> list[LogFolder]:
     """The log folders at these paths or below them; FileNotFoundError if there is none."""
     found: dict[Path, LogFolder] = {}
-    for place in given:
-        here = list(_log_folders(place.resolve(), DEPTH))
-        if not here:
-            raise FileNotFoundError(f"{place}: there is no log folder here or below.")
-        for path in here:
+    for start in given:
+        paths = list(_log_folders(start.resolve(), DEPTH))
+        if not paths:
+            raise FileNotFoundError(f"{start}: there is no log folder here or below.")
+        for path in paths:
             if path not in found:
                 found[path] = read(path, fallback=len(found))
     return list(found.values())
 
 
-def _log_folders(place: Path, depth: int) -> Iterator[Path]:
-    if not place.is_dir():
+def _log_folders(folder: Path, depth: int) -> Iterator[Path]:
+    if not folder.is_dir():
         return
-    inside = sorted(place.iterdir())
+    inside = sorted(folder.iterdir())
     marks = {checkpoints.META_PROPERTIES, checkpoints.REPLICATION_OFFSETS}
     if any(each.name in marks or _is_replica(each) for each in inside):
-        yield place
+        yield folder
     elif depth:
         for below in inside:
             yield from _log_folders(below, depth - 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidelog.audit.core.acknowledged import Acknowledged, Search
 from tidelog.audit.core.keys import LastValueDigests, LastValues
-from tidelog.audit.core.scanning import NO_END, Chunk, Look, Scan, Scanner
+from tidelog.audit.core.scanning import NO_END, Chunk, OnBatch, Scan, Scanner
 from tidelog.audit.io import fetching, segment_files
 from tidelog.log import names
 from tidelog.model import TopicPartition
@@ -80,9 +80,9 @@ def narrowed(piece: Piece, numbers: Sequence[int], width: int) -> Chunks | None:
 def scan(piece: Piece) -> Scan:
     """Scan a piece: its digests and faults."""
     search = Search(piece.acknowledged) if piece.acknowledged else None
-    places = array("q") if piece.checks_indexes else None
-    scanner = _scanner(piece, look=search.look if search else None, places=places)
-    _read(piece, scanner, places)
+    batch_positions = array("q") if piece.checks_indexes else None
+    scanner = _scanner(piece, on_batch=search.on_batch if search else None, batch_positions=batch_positions)
+    _read(piece, scanner, batch_positions)
     if search is not None:
         scanner.scan.missing = sorted(search.missing.items())
     return scanner.scan
@@ -121,7 +121,7 @@ def last_values(wanted: Keys) -> LastValueDigests | None:
 def _last_values(wanted: Keys) -> LastValues | None:
     found = LastValues(wanted.cuts)
     for piece in wanted.pieces:
-        scanner = _scanner(piece, look=found.look)
+        scanner = _scanner(piece, on_batch=found.on_batch)
         _read(piece, scanner, None)
         if scanner.scan.trouble:
             return None
@@ -131,22 +131,22 @@ def _last_values(wanted: Keys) -> LastValues | None:
 def _scanner(
     piece: Piece,
     *,
-    look: Look | None = None,
+    on_batch: OnBatch | None = None,
     rows: dict[int, bytearray] | None = None,
-    places: "array[int] | None" = None,
+    batch_positions: "array[int] | None" = None,
 ) -> Scanner:
     return Scanner(
         piece.width,
         start=piece.start,
         end=piece.end,
         gaps_allowed=piece.gaps_allowed,
-        look=look,
+        on_batch=on_batch,
         rows=rows,
-        places=places,
+        batch_positions=batch_positions,
     )
 
 
-def _read(piece: Piece, scanner: Scanner, places: "array[int] | None") -> None:
+def _read(piece: Piece, scanner: Scanner, batch_positions: "array[int] | None") -> None:
     """Feed the scanner; an error is recorded as the scan's `trouble`."""
     try:
         if piece.source is not None:
@@ -154,10 +154,10 @@ def _read(piece: Piece, scanner: Scanner, places: "array[int] | None") -> None:
             return
         for path, is_last in _marked(piece):
             segment_files.read_segment(path, scanner, is_last=is_last, is_growing=piece.is_growing)
-            if places is not None:
-                for fault in segment_files.index_faults(path, places):
+            if batch_positions is not None:
+                for fault in segment_files.index_faults(path, batch_positions):
                     scanner.scan.add(fault)
-                del places[:]
+                del batch_positions[:]
     except (OSError, fetching.NotReadable) as error:
         scanner.scan.trouble = str(error)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tidelog.audit.core.acknowledged import Acknowledged, between
 from tidelog.audit.core.finding import Finding
-from tidelog.audit.core.merging import Known
+from tidelog.audit.core.merging import ReplicaInfo
 from tidelog.audit.core.scanning import NO_END, UNKNOWN
 from tidelog.audit.io import folders
 from tidelog.audit.io.folders import LogFolder
@@ -25,7 +25,7 @@ AcknowledgedRecords = Mapping[TopicPartition, Sequence[Acknowledged]]
 class Replica:
     """`path` is its folder, if it is on this machine."""
 
-    known: Known
+    info: ReplicaInfo
     pieces: list[Piece]
     path: Path | None = None
 
@@ -112,7 +112,7 @@ def of_folder(
 ) -> Replica:
     """The replica in a folder, or its part from `start` on; its pieces are numbered from `number`."""
     name, found = subject.name, folders.segments(path)
-    known = Known(
+    info = ReplicaInfo(
         folder.broker,
         folder=str(path),
         high_watermark=folder.high_watermarks.get(name, UNKNOWN),
@@ -122,17 +122,17 @@ def of_folder(
         segments=len(found),
         last_base=found[-1][0] if found else UNKNOWN,
     )
-    found = [each for place, each in enumerate(found) if place + 1 == len(found) or found[place + 1][0] > start]
+    found = [each for index, each in enumerate(found) if index + 1 == len(found) or found[index + 1][0] > start]
     groups = list(_grouped(found, piece_bytes))
     pieces = []
-    for place, group in enumerate(groups):
-        is_last = place + 1 == len(groups)
-        end = NO_END if is_last else groups[place + 1][0][0]
+    for index, group in enumerate(groups):
+        is_last = index + 1 == len(groups)
+        end = NO_END if is_last else groups[index + 1][0][0]
         pieces.append(
             Piece(
                 name,
                 folder.broker,
-                number + place,
+                number + index,
                 subject.width,
                 gaps_allowed=subject.is_compacted,
                 start=start,
@@ -145,7 +145,7 @@ def of_folder(
                 size=sum(size for _, _, size in group),
             )
         )
-    return Replica(known, pieces, path)
+    return Replica(info, pieces, path)
 
 
 def _grouped(found: Sequence[tuple[int, Path, int]], piece_bytes: int) -> Iterator[list[tuple[int, Path, int]]]:

@@ -87,7 +87,7 @@ def confirmed(first: Report, audit_again: Callable[[list[str]], Report]) -> Repo
 
 
 def _log(subject: Subject, replica: Replica, scans: Sequence[Any]) -> ReplicaLog:
-    log = merge(replica.known, scans, gaps_allowed=subject.is_compacted)
+    log = merge(replica.info, scans, gaps_allowed=subject.is_compacted)
     if replica.path is not None:
         try:
             log.checkpointed_epochs = folders.checkpointed_epochs(replica.path)
@@ -119,7 +119,7 @@ class _Suspect:
             for piece in replica.pieces:
                 chunks = pieces.narrowed(piece, self.numbers, self.width)
                 if chunks is not None:
-                    yield replica.known.broker, replace(chunks, width=width)
+                    yield replica.info.broker, replace(chunks, width=width)
 
     def read(self, broker: int, *, is_whole: bool) -> None:
         log = self.case.log(broker)
@@ -187,10 +187,10 @@ def _compare_keys(pairs: Sequence[tuple[Subject, Case]], run: Run, report_line: 
     that differ."""
     ends = [{log.broker: max(log.end, 0) for log in case.logs if not log.trouble} for _, case in pairs]
     wanted = [
-        Keys(_plain(replica), tuple(sorted({end for end in own.values() if end <= own[replica.known.broker]})))
+        Keys(_plain(replica), tuple(sorted({end for end in own.values() if end <= own[replica.info.broker]})))
         for (subject, _), own in zip(pairs, ends, strict=True)
         for replica in subject.replicas
-        if replica.known.broker in own
+        if replica.info.broker in own
     ]
     if not wanted:
         return
@@ -198,10 +198,10 @@ def _compare_keys(pairs: Sequence[tuple[Subject, Case]], run: Run, report_line: 
     digests = iter(run(pieces.key_digests, wanted, _sizes(wanted)))
     doubtful: list[tuple[Case, list[Replica], frozenset[int]]] = []
     for (subject, case), own in zip(pairs, ends, strict=True):
-        before = {replica.known.broker: next(digests) for replica in subject.replicas if replica.known.broker in own}
+        before = {replica.info.broker: next(digests) for replica in subject.replicas if replica.info.broker in own}
         buckets = keys.differing({broker: each for broker, each in before.items() if each is not None}, own)
         if buckets:
-            there = [replica for replica in subject.replicas if replica.known.broker in own]
+            there = [replica for replica in subject.replicas if replica.info.broker in own]
             doubtful.append((case, there, frozenset(buckets[:MOST_BUCKETS])))
     _compare_values(doubtful, run)
 
@@ -210,7 +210,7 @@ def _compare_values(doubtful: Sequence[tuple[Case, list[Replica], frozenset[int]
     wanted = [Keys(_plain(replica), buckets=buckets) for _, there, buckets in doubtful for replica in there]
     lasts = iter(run(pieces.last_values, wanted, _sizes(wanted)) if wanted else ())
     for case, there, _ in doubtful:
-        before = {replica.known.broker: next(lasts) for replica in there}
+        before = {replica.info.broker: next(lasts) for replica in there}
         before = {broker: each for broker, each in before.items() if each is not None}
         case.key_differences = list(keys.contradictions(case.logs, before))
 

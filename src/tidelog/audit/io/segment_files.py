@@ -73,17 +73,17 @@ def _report_rest(file: int, path: str, position: int, size: int, scanner: Scanne
     )
 
 
-def index_faults(log_path: str, places: "array[int]") -> Iterator[Fault]:
-    """Faults of the index: entries that do not point to a batch. `places` has (position, base offset, end) of each
-    batch of the file. A preallocated index ends with zeros. Entries beyond the last batch are not judged: the log may
-    be damaged, or being written."""
+def index_faults(log_path: str, batch_positions: "array[int]") -> Iterator[Fault]:
+    """Faults of the index: entries that do not point to a batch. `batch_positions` has (position, base offset, end) of
+    each batch of the file. A preallocated index ends with zeros. Entries beyond the last batch are not judged: the log
+    may be damaged, or being written."""
     path = Path(log_path).with_suffix(names.INDEX)
     base = names.offset_of(path.name) or 0
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return
-    positions = places[0::3]
+    positions = batch_positions[0::3]
     last, reported = -1, 0
     for number, (relative, position) in enumerate(_ENTRY.iter_unpack(content[: len(content) // 8 * 8])):
         if relative == 0 and position == 0 and number:
@@ -93,7 +93,11 @@ def index_faults(log_path: str, places: "array[int]") -> Iterator[Fault]:
         slot = bisect_left(positions, position)
         is_batch = slot < len(positions) and positions[slot] == position
         offset = base + relative
-        if relative <= last or not is_batch or not places[3 * slot + 1] <= offset < places[3 * slot + 2]:
+        if (
+            relative <= last
+            or not is_batch
+            or not batch_positions[3 * slot + 1] <= offset < batch_positions[3 * slot + 2]
+        ):
             yield Fault(
                 INDEX, offset, offset + 1, f"{path.name}: entry {number} points to offset {offset} at byte {position}"
             )

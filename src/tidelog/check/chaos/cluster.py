@@ -96,9 +96,9 @@ class ChaosCluster:
         behind = (f"{INTER_BROKER_LISTENER}://{BEHIND}:{relay.port}",)
         if self.network is None:
             return Child(broker, home, HOST, 0, options, log=log, more_listeners=behind)
-        place = (self.network.address(broker), PORT)
+        address = (self.network.address(broker), PORT)
         prefix = self.network.prefix(broker)
-        return Child(broker, home, *place, options, prefix=prefix, log=log, more_listeners=behind)
+        return Child(broker, home, *address, options, prefix=prefix, log=log, more_listeners=behind)
 
     def _end(self) -> None:
         for child in self.supervisor.children:

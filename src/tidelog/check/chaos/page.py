@@ -183,13 +183,15 @@ def _calls(report: Report, scale: float, top: float) -> Iterator[str]:
     yield f'<text x="0" y="{top + 10}">calls/s</text><text x="0" y="{top + 24}">up to {most}</text>'
     for number, second in enumerate(report.timeline):
         x, bottom = LEFT + number * scale, top + CALLS
-        told = f"second {number}: {second.sends} sends, {second.polls} polls, {second.without_answer} without an answer"
+        title = (
+            f"second {number}: {second.sends} sends, {second.polls} polls, {second.without_answer} without an answer"
+        )
         stack = ((second.sends, "--calls"), (second.polls, "--polls"), (second.without_answer, "--bad"))
         for count, colour in stack:
             height = count / most * CALLS
             bottom -= height
             if count:
-                yield _block(x, bottom, scale, height, colour, told)
+                yield _block(x, bottom, scale, height, colour, title)
 
 
 def _latencies(report: Report, scale: float, top: float) -> Iterator[str]:
@@ -198,8 +200,8 @@ def _latencies(report: Report, scale: float, top: float) -> Iterator[str]:
     for number, second in enumerate(report.timeline):
         if second.send_ms_max is not None:
             height = max(1.0, second.send_ms_max / slowest * LATENCY)
-            told = f"second {number}: median {second.send_ms_p50} ms, slowest {second.send_ms_max} ms"
-            yield _block(LEFT + number * scale, top + LATENCY - height, scale, height, "--late", told)
+            title = f"second {number}: median {second.send_ms_p50} ms, slowest {second.send_ms_max} ms"
+            yield _block(LEFT + number * scale, top + LATENCY - height, scale, height, "--late", title)
 
 
 def _block(x: float, y: float, scale: float, height: float, colour: str, title: str) -> str:

@@ -60,7 +60,7 @@ def run(
             if kind in kinds:
                 report_line(f"fault {kind} is skipped: {reason}")
         report = Report(seed=seed, brokers=brokers, seconds=seconds, skipped=cluster.skipped)
-        place = target.create_topics(cluster.supervisor.bootstrap, topics=2, partitions=3)
+        workload_target = target.create_topics(cluster.supervisor.bootstrap, topics=2, partitions=3)
         plan = Plan(
             seconds=seconds,
             rate=rate,
@@ -69,7 +69,7 @@ def run(
             transactions=transactions,
             about={"chaos": True, "brokers": brokers},
         )
-        workload = Workload(place, plan, files.history)
+        workload = Workload(workload_target, plan, files.history)
         workload.start()
         began = time.monotonic() - workload.recorder.seconds
         runner = _Runner(cluster, workload, report, report_line)

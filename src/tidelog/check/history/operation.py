@@ -129,6 +129,6 @@ def calls(operations: Sequence[Operation]) -> list[Call]:
             open_calls[operation.process] = len(found)
             found.append(Call(len(found), operation, None))
         else:
-            place = open_calls.pop(operation.process)
-            found[place] = found[place]._replace(end=operation)
+            index = open_calls.pop(operation.process)
+            found[index] = found[index]._replace(end=operation)
     return found

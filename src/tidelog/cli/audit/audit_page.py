@@ -110,8 +110,8 @@ def _finding(each: Finding, drawn: set[str]) -> str:
     kind = KINDS[each.kind]
     mark = f'<b class="bad">{each.kind}</b>' if each.is_broken else each.kind
     brokers = ", ".join(map(str, each.brokers))
-    place = escape(each.place)
-    where = f'<a href="#{place}">{place}</a>' if each.place in drawn else place
+    place = escape(each.location)
+    where = f'<a href="#{place}">{place}</a>' if each.location in drawn else place
     cells = (mark, kind.invariant, where, brokers, escape(each.sentence))
     return f'<tr title="{escape(kind.meaning)}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 

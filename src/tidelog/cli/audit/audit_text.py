@@ -77,7 +77,7 @@ def lines(report: Report) -> Iterator[str]:
         who = f" broker {', '.join(map(str, each.brokers))}" if len(each.brokers) == 1 else ""
         invariant = KINDS[each.kind].invariant
         told = f" ({invariant})" if invariant else ""
-        yield f"{_coloured(each)}{told} {escape(each.place)}{who}: {escape(each.sentence)}"
+        yield f"{_coloured(each)}{told} {escape(each.location)}{who}: {escape(each.sentence)}"
     broken = sum(each.is_broken for each in report.findings)
     verdict = "[green]ok[/]" if report.is_good else f"[red]{broken} broken[/]"
     yield f"{read_summary(report)} in {report.seconds:.1f} s: {verdict}"

@@ -121,7 +121,7 @@ class Outgoing:
         except BlockingIOError:
             return 0
 
-    def _sent(self, count: int, wished: int) -> bool:
+    def _sent(self, count: int, requested: int) -> bool:
         """Drop `count` bytes that were sent."""
         parts = self._parts
         self.unsent -= count
@@ -135,7 +135,7 @@ class Outgoing:
             parts.popleft()
             self._cached = False
             left -= length
-        return count == wished
+        return count == requested
 
     def _small_slice(self, part: FileSlice) -> bytes | bytearray | None:
         """The slice's bytes; None if it is large, or cold (reported in `cold` only if it is first in line)."""

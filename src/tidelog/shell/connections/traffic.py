@@ -178,7 +178,7 @@ class Traffic:
         self._observer.frames_received(connection.number, frames, now)
 
     def _read_decrypted(self, connection: Connection) -> None:
-        """TLS may hold bytes that the socket no longer has: nothing else would tell of them."""
+        """TLS may hold bytes that the socket no longer has, so the socket will not become readable for them."""
         if connection.encrypted and connection.sock.pending():
             self._loop.call_soon(self._readable_still, connection)
 

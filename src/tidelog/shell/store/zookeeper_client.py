@@ -120,8 +120,8 @@ class Client:
             hosts, timeout=term_ms / 1000, connection_retry=patience, handler=_Handler(attempt_s), logger=_log
         )
         self._connection = self._kazoo._connection = _Connection(self._kazoo, attempt_s, changed, is_alive)  # noqa: SLF001
-        tell = {KazooState.CONNECTED: connected, KazooState.SUSPENDED: suspended, KazooState.LOST: lost}
-        self._kazoo.add_listener(lambda state: tell[state]())
+        callbacks = {KazooState.CONNECTED: connected, KazooState.SUSPENDED: suspended, KazooState.LOST: lost}
+        self._kazoo.add_listener(lambda state: callbacks[state]())
 
     def __repr__(self) -> str:
         return f"Client({self._kazoo.hosts}, {self._kazoo.client_state})"
@@ -129,7 +129,7 @@ class Client:
     @property
     def identity(self) -> tuple[int, bytes]:
         """The session and its password."""
-        return self._kazoo._session_id, self._kazoo._session_passwd  # noqa: SLF001 (kazoo tells it only while connected)
+        return self._kazoo._session_id, self._kazoo._session_passwd  # noqa: SLF001 (kazoo reports it only while connected)
 
     @property
     def term_s(self) -> float:

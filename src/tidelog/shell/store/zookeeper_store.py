@@ -162,8 +162,8 @@ class ZookeeperStore:
                 with self._lock:
                     self._watched[query.path] = None
                 waited.append(self._client.send(AddWatch(znode_path(self._root, query.path))))
-        asked = [query for query in queries if isinstance(query, Read | Children)]
-        read = self._client.send(MultiRead(asked, self._root)) if asked else None
+        reads = [query for query in queries if isinstance(query, Read | Children)]
+        read = self._client.send(MultiRead(reads, self._root)) if reads else None
         try:
             for each in waited:
                 self._get(each)

@@ -17,6 +17,6 @@ class Anomaly(NamedTuple):
 
     def text(self, header: Header) -> str:
         """The sentence with the partition and the evidence."""
-        place = "" if self.key is None else f"{header.name(self.key)}: "
+        where = "" if self.key is None else f"{header.name(self.key)}: "
         lines = ", ".join(map(str, self.lines))
-        return f"{place}{self.sentence} (line{'s' if len(self.lines) > 1 else ''} {lines})"
+        return f"{where}{self.sentence} (line{'s' if len(self.lines) > 1 else ''} {lines})"
