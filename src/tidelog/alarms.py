@@ -1,17 +1,18 @@
-"""When the parts of a broker want to be woken.
+"""Alarms: when each part of a broker is to be woken.
 
-Each part sets its own alarm whenever the moment changes, so that nobody has to ask all of them after every input.
+Each part sets its own alarm whenever its deadline changes, so that the node need not poll all of them after every
+input.
 """
 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 NEVER = 2**63 - 1
-"""The monotonic millisecond that does not come."""
+"""A monotonic millisecond that is never reached."""
 
 
 class Alarm:
-    """When one part of a broker is to be woken. The part sets it at each change; nobody asks it."""
+    """When one part of a broker is to be woken. The part sets it at each change of its deadline."""
 
     __slots__ = ("_first_of", "at")
 
@@ -36,17 +37,17 @@ class Alarm:
 
 
 class Clocked(Protocol):
-    """A part with an alarm. Where it also has `next_deadline`, that says from its state what the alarm must be."""
+    """A part with an alarm. If it also has `next_deadline`, that computes from its state what the alarm must be."""
 
     @property
     def alarm(self) -> Alarm: ...
 
 
 class Woken(Clocked, Protocol):
-    """A part that does something of itself."""
+    """A part that acts on time."""
 
     def wake(self, now: Any, /) -> Any:
-        """The alarm is due: do what is to be done by now, and set it anew. The effects, or None."""
+        """The alarm is due: act, and set it again. The effects, or None."""
 
 
 class Alarms:

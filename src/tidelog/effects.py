@@ -1,4 +1,4 @@
-"""Waits and wishes, as plain data: what the core asks the world to do, and what an answer waits for.
+"""Effects and conditions, as plain data: what the core asks the world to do, and what a deferred answer waits for.
 
 Nothing here is carried out by the core. A world (`shell` or `sim`) carries an effect out and reports back by an input
 of the node that names the effect's token.
@@ -96,8 +96,8 @@ class Stretch(NamedTuple):
 
 
 class Examine(NamedTuple):
-    """See off the loop whether the batches are what was written; answered by `examined(token, verdict)`, which is what
-    `log.examination.examine` says, or by `disk_failed`."""
+    """Check off the loop that the batches are what was written; answered by `examined(token, verdict)`, the result of
+    `log.examination.examine`, or by `disk_failed`."""
 
     token: int
     stretch: Stretch
@@ -125,7 +125,7 @@ class Store(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """The node is finished: files are closed, the process may end. `reason` is empty for a wished stop."""
+    """The node is finished: files are closed, the process may end. `reason` is empty for a requested stop."""
 
     reason: str = ""
 
@@ -169,8 +169,8 @@ class Reply(NamedTuple):
 
 
 class Append(NamedTuple):
-    """A coordinator's wish: append this record batch to a partition of its topic as leader. Carried out at once by the
-    node, which answers with `appended(token, base_offset)` or `append_failed(token, code)` first of all."""
+    """Append a coordinator's record batch to a partition of its topic as leader. The node carries it out at once and
+    answers with `appended(token, base_offset)` or `append_failed(token, code)` before anything else."""
 
     token: int
     partition: TopicPartition
@@ -211,7 +211,7 @@ class Committed(NamedTuple):
 
 
 class Readable(NamedTuple):
-    """The partition is dirty: whoever waits looks again whether there is enough to read."""
+    """The partition is dirty: the waiting request checks again whether there is enough to read."""
 
     partition: TopicPartition
 
@@ -224,7 +224,7 @@ class Synced(NamedTuple):
 
 
 class Signal(NamedTuple):
-    """Somebody woke this key."""
+    """The key was signalled."""
 
     key: tuple[Any, ...]
 

@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the exceptions that say whose fault it was.
+"""Kafka's error codes, and the exceptions by whose fault it was.
 
 `ApiError` reaches the client as its code, `ProtocolViolation` closes the connection, `CorruptLog` takes a
 log offline; an assertion stops the process.
@@ -206,7 +206,7 @@ class CorruptLog(Exception):
 
 
 class DiskFailed(Exception):
-    """The disk refused (EIO, gone, read-only): `folder` is the log folder that is affected."""
+    """The disk failed (EIO, gone, read-only): `folder` is the log folder that is affected."""
 
     def __init__(self, folder: str, reason: str) -> None:
         super().__init__(f"{folder}: {reason}")
@@ -215,8 +215,8 @@ class DiskFailed(Exception):
 
 
 class DiskFull(DiskFailed):
-    """There was no room for something new (ENOSPC, a quota). What was there before is as it was, and what was asked
-    for may be asked for again. Never said of an fsync: what that could not write is lost."""
+    """There was no room for something new (ENOSPC, a quota). Existing data is unchanged, and the operation may be
+    retried. Never raised by an fsync: what it could not write is lost."""
 
 
 class InvalidOption(Exception):

@@ -1,10 +1,10 @@
-"""The nouns that every layer speaks of. Plain data, no behaviour beyond what a noun knows of itself."""
+"""The types that every layer uses: plain data with almost no behaviour."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple
 
 NO_ID = bytes(16)
-"""The topic id, or directory id, that names nothing (the all-zero UUID)."""
+"""The topic id, or directory id, that means none (the all-zero UUID)."""
 
 NO_LEADER = -1
 NO_EPOCH = -1
@@ -25,7 +25,7 @@ class Time(NamedTuple):
 
 
 def earliest(*moments: int | None) -> int | None:
-    """The first of these monotonic milliseconds, None where there is none. It is asked for after every input."""
+    """The first of these monotonic milliseconds, or None. It runs after every input."""
     first = None
     for moment in moments:
         if moment is not None and (first is None or moment < first):
@@ -56,7 +56,7 @@ def id_text(uuid: bytes) -> str:
 
 
 def id_bytes(text: str) -> bytes:
-    """The inverse of `id_text`; ValueError where the text is no 16-byte id."""
+    """The inverse of `id_text`; ValueError if the text is not a 16-byte id."""
     raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(raw) != len(NO_ID):
         raise ValueError(f"{text!r} is not a 16-byte id")

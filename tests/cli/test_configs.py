@@ -123,7 +123,7 @@ def test_a_group_that_is_not_there_has_options_all_the_same(on):
 def test_client_metrics_are_not_served(on):
     assert on("configs", "--describe", "--entity-type", "client-metrics") == (0, "", "")
     refused = on("configs", "--alter", "--client-metrics", "m", "--add-config", "interval.ms=1000")
-    sentence = "Client metrics (KIP-714) are not served, and have no options (INVALID_REQUEST).\n"
+    sentence = "Client metrics (KIP-714) are not supported (INVALID_REQUEST).\n"
     assert refused == (1, "", sentence)
 
 

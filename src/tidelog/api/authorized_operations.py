@@ -1,6 +1,6 @@
 """The operations that a client may ask to see for a resource, as bit fields (KIP-430).
 
-Without an authorizer everybody may do whatever the resource knows.
+Without an authorizer every client is allowed every operation of the resource.
 """
 
 _BITS = {

@@ -1,4 +1,4 @@
-"""What a handler sees: the request's circumstances, and the broker as far as handlers may touch it."""
+"""What a handler gets: the context of one request, and the parts of the broker that handlers may use."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
 Push = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
-"""What a controller tells brokers."""
+"""The requests that a controller sends to brokers."""
 
 
 class Pending:
@@ -106,7 +106,7 @@ class Broker(Protocol):
 
     @property
     def topics_requested(self) -> dict[str, int]:
-        """Topics that the controller was asked to create a moment ago, and when (monotonic ms)."""
+        """Topics whose creation was requested recently → when (monotonic ms)."""
         ...
 
     @property
@@ -156,7 +156,7 @@ class Broker(Protocol):
 
     @property
     def eligible(self) -> Collection[int]:
-        """Brokers that are alive and not shutting down, as the controller told."""
+        """Brokers that are alive and not shutting down, as the controller reported."""
 
     @property
     def levels(self) -> Mapping[str, str]:
@@ -176,14 +176,14 @@ class Broker(Protocol):
         all that were taken; then it is taken."""
 
     def apply_assignments(self, request: LeaderAndIsrRequest, context: "Context") -> Pending:
-        """Lead and follow as told, once the configuration of every new topic is read."""
+        """Apply the roles once the configuration of every new topic is read."""
 
     def stop_replica(
         self, partition: TopicPartition, topic_id: bytes, leader_epoch: int, *, delete: bool
     ) -> ErrorCode: ...
 
     def sync_folders(self) -> ErrorCode:
-        """Make the going of deleted replicas last: a power loss would bring them back, and nobody would miss them."""
+        """Make deletions of replicas durable: a power loss could bring them back unnoticed."""
 
     def apply_metadata(self, request: UpdateMetadataRequest, now: Time) -> None: ...
 
@@ -192,17 +192,17 @@ class Broker(Protocol):
         Kafka's code; DiskFailed."""
 
     def disk_failed(self, failure: DiskFailed) -> None:
-        """A log folder refused: its partitions go offline, or, where it is full, take nothing more for now."""
+        """A log folder failed: its partitions go offline or, if it is full, accept nothing for now."""
 
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
-        """What is read there may be rotten: NONE where that is being found out, and the partition is dirty then, else
-        what to answer."""
+        """A read may hit bit rot: NONE while it is being examined (the partition becomes dirty then), else the code to
+        answer."""
 
     def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
-        """Ask the controller for this change of the in-sync set."""
+        """Request this change of the in-sync set from the controller."""
 
     def forward(self, context: "Context", request: Any) -> Pending:
-        """Ask the controller, here or elsewhere, and reply to `context.token` with its answer."""
+        """Send the request to the controller, here or elsewhere, and reply to `context.token` with its answer."""
 
 
 class Throttles(Protocol):
@@ -216,7 +216,7 @@ class ProducerIds(Protocol):
     """Where ids of idempotent producers come from: blocks taken from the metadata tree."""
 
     def next_id(self) -> int | None:
-        """The next id, or None where a block is being fetched; Signal(("producer-ids",)) then tells when."""
+        """The next id, or None while a block is being fetched; Signal(("producer-ids",)) comes when it is there."""
 
     def fetch_block(self) -> None:
         """Fetch a block, unless that is under way."""
@@ -227,10 +227,10 @@ class ProducerIds(Protocol):
 
 
 class VerificationRequest(Protocol):
-    """A question to a transaction's coordinator; Signal(("verified", producer id)) tells when it is answered."""
+    """A request to a transaction's coordinator; Signal(("verified", producer id)) comes with its answer."""
 
     def code(self, partition: TopicPartition) -> ErrorCode:
-        """What the coordinator said of the partition; NETWORK_EXCEPTION while, or where, it said nothing."""
+        """The coordinator's code for the partition; NETWORK_EXCEPTION without an answer."""
 
 
 class Verification(Protocol):
@@ -252,7 +252,7 @@ class Verification(Protocol):
 
 
 class Quotas(Protocol):
-    """What clients may ask of this broker. `stopwatch` tells nanoseconds, `watching` whether anybody has a quota."""
+    """Quotas of clients. `stopwatch` returns nanoseconds; `watching`: whether any quota is set."""
 
     watching: bool
 
@@ -288,9 +288,9 @@ class Configs(Protocol):
 class Bill:
     """What one request of a client with quotas costs: kept beside the request until it is answered.
 
-    `user` and `client_id` say whose quotas it is counted against. `started` is the stopwatch's time (nanoseconds) at
-    the beginning of its handling, `spent_ns` what that took where the answer came later. `throttle_ms`: at least that
-    long its connection is muted. `finish` completes the answer."""
+    `user` and `client_id` select the quotas that it is counted against. `started` is the stopwatch's time (nanoseconds)
+    at the beginning of its handling, `spent_ns` what that took where the answer came later. `throttle_ms`: at least
+    that long its connection is muted. `finish` completes the answer."""
 
     user: str
     client_id: str
@@ -303,7 +303,7 @@ class Bill:
 
 @dataclass(slots=True)
 class Context:
-    """The circumstances of one request. `token` names it until it is answered; `effects` takes wishes."""
+    """The context of one request. `token` identifies it until it is answered; `effects` collects what it causes."""
 
     broker: Broker
     now: Time
@@ -316,4 +316,4 @@ class Context:
     token: int
     effects: list[Effect]
     bill: Bill | None = None
-    """Only where somebody has a quota."""
+    """None unless a quota is set."""

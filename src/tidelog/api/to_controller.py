@@ -10,8 +10,8 @@ from tidelog.effects import CONTROLLER, UNATTENDED, PeerRequest
 
 
 def submit(request: Any, context: Context) -> Pending:
-    """Give the request to the controller. One that was forwarded here and finds none is refused, not sent on: its
-    sender asks again, by then with newer knowledge."""
+    """Give the request to the controller. A forwarded request is refused if the controller is not here, never forwarded
+    again: its sender retries with newer metadata."""
     broker = context.broker
     if not broker.controller.leading and context.listener != broker.inter_broker_listener:
         return broker.forward(context, request)
@@ -20,5 +20,5 @@ def submit(request: Any, context: Context) -> Pending:
 
 
 def send(request: Any, context: Context) -> None:
-    """Ask the controller for something and do not wait for the answer."""
+    """Send a request to the controller and ignore its answer."""
     context.effects.append(PeerRequest(CONTROLLER, request, UNATTENDED, 0))

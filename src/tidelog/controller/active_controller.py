@@ -1,7 +1,7 @@
 """What a leading controller does with each input: commands into the journal, pushes out, answers back.
 
-Requests become commands; the finished command's answer is sent at once, or, where clients would look for the effect,
-when the brokers have heard of it (`Settling`), which is bounded by the request's own timeout.
+Requests become commands. A finished command is answered at once or, where clients would look for the effect, when the
+brokers have received it (`Settling`), bounded by the request's own timeout.
 """
 
 from collections.abc import Callable
@@ -60,12 +60,13 @@ from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest
 from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 SETTLE_MS = 2000
-"""The longest that an answer waits for brokers to hear of what it says."""
+"""The longest time that an answer waits until brokers have received the change."""
 
 
 @dataclass(slots=True)
 class Settling:
-    """An answer that waits until `brokers` have heard all and `topics` are deleted (or held up by the dead)."""
+    """An answer that waits until `brokers` have received all pushes and `topics` are deleted (or only dead brokers are
+    missing)."""
 
     token: int
     response: Any
@@ -182,13 +183,13 @@ class ActiveController:
         )
 
     def end(self) -> list[Effect]:
-        """Resignation: what was asked and is not decided is for another controller; what is decided is answered."""
+        """Resignation: undecided requests are for another controller; decided ones are answered."""
         replies: list[Effect] = [Reply(settling.token, settling.response) for settling in self.settling]
         replies += [Reply(token, refuse(request, ErrorCode.NOT_CONTROLLER)) for token, request in self.requests.items()]
         return replies
 
     def pump(self) -> None:
-        """Go on wherever something can go on, after every input."""
+        """Advance everything that can advance, after every input."""
         journal, term = self.term.journal, self.term
         while not journal.deposed:
             if journal.stale:
@@ -235,15 +236,15 @@ class ActiveController:
         self.deletions.brokers_came(self.term, came)
 
     def _step_down(self) -> Steps[None]:
-        """A broker refuses what this term says. Either another controller leads, which the check before every change
-        finds out; or the broker took a push with this term's epoch and a number that was never sent. A higher epoch is
-        obeyed whatever its numbers, so the node goes, and the next term begins, here or elsewhere."""
+        """A broker refuses the pushes of this term. Either another controller leads, which the check before every
+        change detects; or the broker accepted a push with this term's epoch and a number that was never sent. A higher
+        epoch is accepted whatever its numbers, so the node is removed, and the next term begins, here or elsewhere."""
         (node,) = yield [Read(tree.CONTROLLER)]
         if node is not None:
             yield [Delete(tree.CONTROLLER, node.version)]
 
     def _notice_lost(self, broker: int, partitions: Any, errors: dict[Any, int]) -> None:
-        """In the order of the answers, which tell of this life of the broker; and before in-sync changes that rest on
+        """In the order of the answers, which are of this life of the broker; and before in-sync changes that depend on
         replicas being back."""
         term, live = self.term, self.term.cluster.brokers[broker]
         lost = [

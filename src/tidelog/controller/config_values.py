@@ -1,8 +1,7 @@
-"""The values of an entity below `/config` as they may be used, whoever wrote them.
+"""The valid values of an entity below `/config`, whoever wrote them.
 
-Requests are checked before anything is written, but operators write into the tree as well. What is not of Kafka's form
-counts as no values, and a value that its option does not allow as not given: nothing that stands in the tree may stop
-the brokers that read it.
+Requests are checked before anything is written, but operators write into the tree as well. A malformed node counts as
+no values, and an invalid value as not set: nothing in the tree may stop the brokers that read it.
 """
 
 from collections.abc import Mapping

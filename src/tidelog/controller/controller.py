@@ -1,8 +1,9 @@
 """The controller as an actor: inputs from the node, effects back.
 
-Every broker has one for life. `elect` makes it stand for election whenever the store has a session; the first to create
-`/controller` leads, in the same multi that raises `/controller_epoch`; the others watch that node and stand again when
-it goes. Losing the session, or a multi that finds the epoch raised, is resignation. `leader_id` says who leads.
+Every broker has one. `elect` starts an election whenever the store has a session; the first broker to create
+`/controller` leads, in the same multi that raises `/controller_epoch`; the others watch that node and try again when it
+is removed. A controller resigns when it loses the session, or when a multi finds the epoch raised. `leader_id` is the
+present controller.
 """
 
 from collections.abc import Callable
@@ -23,9 +24,9 @@ RETRY_MS = 100
 
 
 class Controller:
-    """`leading` once elected (requests then wait until the tree is read); `leader_id` is -1 while nobody is known.
-    `known_epoch`: the last controller epoch read in this session, -1 before; older controllers may not know what this
-    broker was given since."""
+    """`leading` once elected (requests then wait until the tree is read); `leader_id` is -1 while unknown.
+    `known_epoch`: the last controller epoch read in this session, -1 before; older controllers may not know the
+    replicas that this broker got since."""
 
     def __init__(
         self, broker_id: int, config: BrokerConfig, *, entropy: Callable[[int], bytes], trusts_restarts: bool = False
@@ -64,7 +65,7 @@ class Controller:
         return {topic.name: sorted(brokers) for topic, brokers in remaining.items()}
 
     def endpoint(self, broker: int) -> Endpoint | None:
-        """Where a live broker is reached by brokers, while leading: the controller hears of it before all others."""
+        """The inter-broker endpoint of a live broker, while leading: the controller knows it before all others."""
         return self.active.term.endpoint(broker) if self.active else None
 
     def elect(self, session: int, broker_epoch: int, now: Time) -> list[Effect]:
@@ -101,7 +102,7 @@ class Controller:
         return self._drain()
 
     def answered(self, token: int, response: Any, now: Time) -> list[Effect]:
-        """The answer to an `Ask`, or None where it cannot come."""
+        """The answer to a `PeerRequest`, or None if it cannot come."""
         self.now = now
         if self.active is not None:
             self.active.answered(token, response, now)
@@ -118,8 +119,8 @@ class Controller:
         return self._drain()
 
     def store_silent(self, now: Time) -> list[Effect]:
-        """The store cannot be reached for so long that others may have ended this session: who leads is not known here
-        until it is. What is under way there is answered `unknown`; the session may yet go on, and lead again."""
+        """The store has been unreachable for so long that others may have ended this session: the leader is unknown
+        until it answers. Operations in flight are answered `unknown`; the session may survive, and lead again."""
         self.now = now
         self.leader_id = -1
         self._resign("the metadata store is silent")
@@ -144,7 +145,7 @@ class Controller:
         self.out.append(Store(self.last_token, operations))
 
     def _read_controller(self) -> None:
-        """Who is it? One inquiry at a time; the watch makes every later change known."""
+        """Read the present controller. One read at a time; the watch reports every later change."""
         self.retry_at = None
         if not self.waiting:
             paths = (tree.CONTROLLER, tree.CONTROLLER_EPOCH)
@@ -212,7 +213,7 @@ class Controller:
         try:
             if self.active is not None:
                 self._pump(self.active)
-        finally:  # an input that fails does not take the alarm of what goes on
+        finally:  # an input that fails must not lose the alarm of the rest
             self.alarm.set(self.next_deadline)
         out, self.out = self.out, []
         return out

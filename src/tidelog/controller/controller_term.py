@@ -16,12 +16,12 @@ from tidelog.model import Endpoint, Time
 from tidelog.ports import Write
 
 LOUD = 20
-"""Up to so many changes of one command are log lines each; more are told as one line (and each to the timeline)."""
+"""Up to so many changes of one command are log lines each; more are one line (and each is on the timeline)."""
 
 
 class ControllerTerm:
-    """`epoch` is the controller epoch; `cluster` the image; `effects` collects what the current input asks for.
-    `trusts_restarts` is of the oldest truncation generation only."""
+    """`epoch` is the controller epoch; `cluster` the image; `effects` collects those of the current input.
+    `trusts_restarts` is true in the oldest truncation generation only."""
 
     trusts_restarts = False
 
@@ -90,8 +90,8 @@ class ControllerTerm:
     def commit(
         self, changes: Sequence[tuple[Partition, LeadershipState]], why: str, *, roles: bool = True
     ) -> Steps[None]:
-        """Write new states over the current ones and, when the commit returns, tell whom it concerns. Without `roles`
-        the leaders know already (they asked, and tell it themselves)."""
+        """Write new states over the current ones and, when the commit returns, push them. Without `roles`
+        the leaders know already (they requested the change, and report it themselves)."""
         loud = roles and len(changes) <= LOUD
         for chunk in chunks(changes):
             written = [(partition, state._replace(controller_epoch=self.epoch)) for partition, state in chunk]
@@ -128,7 +128,7 @@ class ControllerTerm:
         )
 
     def touch(self, partitions: Iterable[Partition]) -> None:
-        """Their offline replicas changed: build anew what brokers are told, and tell it."""
+        """Their offline replicas changed: rebuild their metadata, and push it."""
         touched = list(partitions)
         for partition in touched:
             partition.touch()

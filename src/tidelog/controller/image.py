@@ -72,8 +72,8 @@ class ClusterImage:
         return found.partitions.get(partition) if found else None
 
     def has_epoch_of(self, office: TopicPartition, epoch: int) -> bool:
-        """Whether it tells of the partition in this leader epoch, and so of every topic that was there before. Roles
-        come before metadata: a new coordinator may not have heard of what its members subscribe to."""
+        """Whether it has the partition in this leader epoch, and so every topic that existed before. Roles come before
+        metadata: a new coordinator may not know the topics yet that its members subscribe to."""
         held = self.partition(*office)
         return held is not None and held.leader_epoch >= epoch
 

@@ -2,13 +2,13 @@
 
 A command is a generator that yields lists of store operations, either all queries or all changes, receives their
 values, and returns the answer to its request. So it reads top-down, and commands on one partition queue behind its
-pending commit because all do. One with much to compute yields `PAUSE` in between: the broker takes its other inputs
-first, and the command goes on when the controller is woken, in the same term or not at all.
+pending commit because all do. A long one yields `PAUSE` in between: the broker handles its other inputs first,
+and the command continues when the controller is woken, in the same term or not at all.
 
-Every list of changes is sent with a check of `/controller_epoch` in front. The outcomes: *ok* goes on; a conflict there
-means that another controller leads (`deposed`); any other conflict means that the image is stale (`stale`): it is read
-anew and the command starts over. After *unknown* the nodes are read again: this controller is the only writer, so what
-they hold tells whether the changes happened. If not, they are sent again.
+Every list of changes is sent with a check of `/controller_epoch` in front. The outcomes: *ok* continues; a conflict
+there means that another controller leads (`deposed`); any other conflict means that the image is stale (`stale`): it is
+read again and the command restarts. After *unknown* the nodes are read again: this controller is the only writer, so
+their contents show whether the changes happened. If not, they are sent again.
 """
 
 from collections import deque
@@ -59,7 +59,8 @@ class Journal:
         self.first: deque[Command] = deque()
         """Reactions, the image that is read anew, and what starts over: before everything else."""
         self.urgent: deque[Command] = deque()
-        """They go before those in the queue: behind a slow store, replication must not wait for what operators ask."""
+        """They go before those in the queue: behind a slow store, replication must not wait for requests of
+        operators."""
         self.queue: deque[Command] = deque()
         self._overtaken = 0
         """How many urgent commands in a row went before one that waits in the queue."""
@@ -109,8 +110,8 @@ class Journal:
         return self.sent
 
     def _lane(self) -> deque[Command]:
-        """Where the next command comes from. In-sync sets that change without end, as on a slow store, must not keep an
-        operator's command for ever."""
+        """The queue of the next command. In-sync sets that change all the time, as on a slow store, must not block an
+        operator's command forever."""
         if self.first:
             return self.first
         if self.urgent and (not self.queue or self._overtaken < MOST_OVERTAKEN):

@@ -1,11 +1,11 @@
-"""Who may lead a partition: rule 8 of the replication rules, as pure functions.
+"""Which replica may lead a partition: rule 8 of the replication rules, as pure functions.
 
 An ISR member *counts* only if it lives with the broker epoch with which it was found in sync, or registered anew with
 that epoch as cleanly shut down, with every log directory that it had then: only then does its log surely hold
 everything committed. The leader is the first in assignment order that counts, and the others leave the ISR in the same
-write. If none counts, the partition waits until every recorded member is back; then the most complete log leads. Who
-misses a directory may have the replica in another one, and may lead by it, too. Anything earlier is an unclean
-election.
+write. If none counts, the partition waits until every recorded member is back; then the most complete log leads. A
+broker that misses a directory may have the replica in another one, and may lead with it, too. Anything earlier is an
+unclean election.
 
 The leader epoch is raised only when the leader is elected, lost or re-elected.
 """
@@ -38,7 +38,7 @@ NOBODY: Collection[int] = frozenset()
 
 
 class Election(NamedTuple):
-    """`state` is what to write, or None where nothing changes; `candidates` must first tell the ends of their logs."""
+    """`state` is what to write, or None where nothing changes; `candidates` must first report their log ends."""
 
     state: LeadershipState | None
     candidates: Sequence[int] = ()
@@ -73,7 +73,7 @@ def elect(
     offline: Collection[int] = NOBODY,
     unclean: bool = False,
 ) -> Election:
-    """What becomes of a partition given who lives; `offline` are live replicas whose log folder failed."""
+    """The election for a partition, given the live brokers; `offline` are live replicas whose log folder failed."""
     standing = [
         broker
         for broker, recorded in state.members.items()
@@ -94,8 +94,8 @@ def elect(
 
 
 def _elect_standing(state: LeadershipState, replicas: Sequence[int], lives: Lives, standing: list[int]) -> Election:
-    """Members that are shutting down give leadership and place to the others; where there are no others they keep
-    their place, so that one of them leads when it is back, but none leads any more (as Kafka 4 does it)."""
+    """Members that are shutting down leave leadership and ISR to the others. If there are no others, they stay in the
+    ISR, so that one of them leads when it is back, but none leads any more (as in Kafka 4)."""
     remaining = [broker for broker in standing if not lives[broker].leaving]
     staying = remaining or standing
     epochs = tuple(lives[broker].epoch for broker in staying)
@@ -119,7 +119,7 @@ def _elect_unclean(state: LeadershipState, present: Sequence[int], lives: Lives)
 
 
 def _without_leader(after: LeadershipState, before: LeadershipState) -> Election:
-    """The ISR stays recorded: it says who must be back."""
+    """The ISR stays recorded: its members must come back."""
     if before.leader == NO_LEADER:
         return UNCHANGED if after == before else Election(after)
     return Election(after._replace(leader=NO_LEADER, leader_epoch=before.leader_epoch + 1))

@@ -35,7 +35,7 @@ def read_all(queries: Sequence[Operation]) -> Steps[list[Any]]:
 
 
 def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[None]:
-    """Read everything, finish what an earlier controller left half done, elect where due, and tell all brokers."""
+    """Read everything, finish what an earlier controller left incomplete, elect where due, and push to all brokers."""
     yield [Watch(path) for path in WATCHED]
     cluster = term.cluster
     cluster.topics.clear()
@@ -73,8 +73,8 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
 
 
 def _report_gone(term: ControllerTerm) -> None:
-    """Brokers that in-sync sets still count on and that are not there: the controller that would have told it may have
-    gone with them."""
+    """Report dead brokers that are still in in-sync sets: the controller that would have reported them may have died
+    with them."""
     states = [partition.state for partition in term.cluster.partitions()]
     counted = {broker: epoch for state in states for broker, epoch in state.members.items()}
     for broker in sorted(counted.keys() - term.cluster.brokers.keys()):

@@ -1,9 +1,9 @@
-"""What a reassignment makes of a partition, as pure functions (KIP-455).
+"""The steps of a reassignment of a partition, as pure functions (KIP-455).
 
-Replicas are the target's in its order, then those that are to go. It ends when the whole target is in sync and one of
-it can lead; cancelled, the partition goes back to the replicas it had. Whoever leaves the replicas leaves the ISR in
-the same write, which never empties it, and raises the leader epoch: nothing that is late may delete a replica that
-came back.
+Replicas are the target's in its order, then those to remove. It ends when the whole target is in sync and one of
+it can lead; when cancelled, the partition returns to its former replicas. A replica that is removed leaves the ISR in
+the same write, which never empties it, and raises the leader epoch: a late push must not delete a replica that came
+back.
 """
 
 from collections.abc import Collection, Sequence
@@ -31,7 +31,7 @@ class Move(NamedTuple):
 
 def begun(partition: Partition, target: Sequence[int], lives: Lives) -> Move | None:
     """Towards `target`, also from the middle of another move: replicas that were only being added and are not wanted
-    any more are dropped. None where that would leave nobody in sync. Nothing to add or remove: only the order
+    any more are dropped. None if that would leave no replica in sync. Nothing to add or remove: only the order
     changes."""
     origin = partition.origin
     adding = tuple(broker for broker in target if broker not in origin)

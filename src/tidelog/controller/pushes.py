@@ -1,11 +1,11 @@
-"""What the controller tells brokers: one queue a broker, one request in flight, retried until answered.
+"""What the controller pushes to brokers: one queue per broker, one request in flight, retried until answered.
 
-A queue holds partitions, not requests: a request is built from the committed state when it leaves, so whatever changed
-meanwhile is merged. Roles (LeaderAndIsr) go before metadata (UpdateMetadata), deletions (StopReplica) last, except that
-a broker hears of the whole cluster before its first roles. A queue ends with its broker's epoch.
+A queue holds partitions, not requests: a request is built from the committed state when it leaves, so that later
+changes are merged. Roles (LeaderAndIsr) go before metadata (UpdateMetadata), deletions (StopReplica) last, except that
+a broker gets the full metadata before its first roles. A queue ends with its broker's epoch.
 
-A request that was given up may still arrive, on a connection that is none any more. So each carries a number, higher
-than all that left before; the broker takes none that is older than what it took.
+A request that timed out may still arrive, on a connection that is closed by then. So each carries a number, higher than
+all before; the broker rejects one that is older than the last it accepted.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -52,8 +52,8 @@ class Flight(NamedTuple):
 
 @dataclass(slots=True)
 class Queue:
-    """What one broker, by one broker epoch, has not heard yet. Dicts are ordered sets; `deletions` gives the leader
-    epoch up to which the replica is to go."""
+    """What one broker, in one broker epoch, has not received yet. Dicts are ordered sets; `deletions` has the leader
+    epoch up to which the replica is deleted."""
 
     broker: int
     epoch: int
@@ -107,7 +107,7 @@ class Pushes:
         return f"Pushes(to {sorted(self.queues)}, busy {busy})"
 
     def set_brokers(self, brokers: Collection[LiveBroker]) -> None:
-        """Who lives now: queues of others end, new lives get the whole metadata, all hear of the brokers."""
+        """Set the live brokers: queues of others end, new lives get the full metadata, all get the list of brokers."""
         self.live_brokers = [_broker(broker) for broker in brokers]
         epochs = {broker.id: broker.epoch for broker in brokers}
         self.queues = {id_: queue for id_, queue in self.queues.items() if epochs.get(id_) == queue.epoch}
@@ -118,13 +118,13 @@ class Pushes:
                 self.queues[broker] = Queue(broker, epoch)
 
     def push_roles(self, partitions: Iterable[Partition], *, only: int | None = None, created: bool = False) -> None:
-        """Tell the live replicas of these partitions, or one of them, what they are."""
+        """Push the roles of these partitions to their live replicas, or to one of them."""
         for partition in partitions:
             for broker in partition.replicas:
                 queue = self.queues.get(broker) if only in (None, broker) else None
                 if queue is not None:
                     queue.roles[partition] = None
-                    queue.deletions.pop(partition, None)  # it is back before it went
+                    queue.deletions.pop(partition, None)  # it is back before it was deleted
                     if created:
                         queue.created.add(partition)
 
@@ -147,8 +147,8 @@ class Pushes:
         self.push_deletion(broker, [partition], partition.state.leader_epoch - 1)
 
     def take(self, now: int, token: int) -> list[PeerRequest]:
-        """The requests that may leave now; they take tokens from `token` on. These are their numbers, too: they go on
-        ascending where a controller resigns and leads again in the same session, and so in the same epoch."""
+        """The requests that may leave now; they take tokens from `token` on. These are their push numbers, too: they
+        keep ascending when a controller resigns and leads again in the same session, and so in the same epoch."""
         asks: list[PeerRequest] = []
         for queue in self.queues.values():
             if queue.flight is not None or (queue.retry_at is not None and now < queue.retry_at):
@@ -306,7 +306,7 @@ def _requeue(queue: Queue, flight: Flight) -> None:
 
 
 def _push_full_metadata_first(queue: Queue, refused: list[Partition], now: int) -> None:
-    """The broker holds replicas of an earlier topic of that name, and has not heard that it is gone."""
+    """The broker holds replicas of an earlier topic of that name, and does not know yet that it was deleted."""
     roles = dict.fromkeys(p for p in refused if not p.deleted and queue.broker in p.replicas)
     if roles:
         queue.full, queue.retry_at = True, now + RETRY_MS
@@ -314,7 +314,7 @@ def _push_full_metadata_first(queue: Queue, refused: list[Partition], now: int) 
 
 
 def _by_topic(partitions: Iterable[Partition]) -> list[tuple[Topic, list[Partition]]]:
-    """By topic, not by name: a deleted topic and its successor may stand in one request."""
+    """By topic, not by name: a deleted topic and its successor may be in one request."""
     groups: dict[Topic, list[Partition]] = {}
     for partition in partitions:
         groups.setdefault(partition.topic, []).append(partition)

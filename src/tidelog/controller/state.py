@@ -79,17 +79,17 @@ class Partition:
         return tuple(broker for broker in self.replicas if broker not in self.adding)
 
     def reassign(self, replicas: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...]) -> None:
-        """The topic's node says so now."""
+        """Set the replicas as the topic's node now has them."""
         self.replicas, self.adding, self.removing = replicas, adding, removing
         self.offline &= frozenset(replicas)
         self._metadata = None
 
     def touch(self) -> None:
-        """A replica came or went: what brokers are told of the partition is built anew."""
+        """A replica came or went: rebuild the metadata of the partition."""
         self._metadata = None
 
     def role(self, *, is_new: bool) -> LeaderAndIsrPartitionState:
-        """The partition as its replicas are told."""
+        """The state that is pushed to its replicas (LeaderAndIsr)."""
         state = self.state
         return LeaderAndIsrPartitionState(
             partition_index=self.index,
@@ -106,7 +106,7 @@ class Partition:
         )
 
     def metadata(self, lives: dict[int, Life]) -> UpdateMetadataPartitionState:
-        """The partition as every broker is told."""
+        """The state that is pushed to every broker (UpdateMetadata)."""
         if self._metadata is None:
             state = self.state
             self._metadata = UpdateMetadataPartitionState(
@@ -124,7 +124,7 @@ class Partition:
 
 class Topic:
     """One topic. `version` is that of its assignment node; `partitions` are those whose state is committed. `marked`
-    once somebody wants it deleted, `deleted` once that has begun: a reassignment under way comes first."""
+    once its deletion is requested, `deleted` once that has begun: a reassignment in progress comes first."""
 
     __slots__ = ("assignment", "deleted", "marked", "name", "partitions", "version")
 

@@ -1,11 +1,11 @@
-"""What a topic may be called."""
+"""Valid topic names."""
 
 import re
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 MAX_LENGTH = 249
 METADATA_TOPIC = "__cluster_metadata"
-"""Kafka's own name for its metadata log: nobody may create it."""
+"""The name of Kafka's metadata log: it must not be created."""
 
 
 def fault(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The metadata tree: where things stand and what their bytes say, in Kafka's classic form.
+"""The metadata tree: paths and contents of its nodes, in Kafka's classic form.
 
 Every node's content is JSON as Kafka's ZooKeeper mode wrote it, with these additions: `isr_epochs` beside `isr` in a
 partition's state, `clean_shutdown_epoch` and `directories_since` in a broker's registration, `/brokers/directories`. A

@@ -1,7 +1,8 @@
 """One broker without I/O: inputs in, effects out.
 
-Start from `node.Node`. `dispatch` turns frames into handler calls and answers into frames; `waiting` holds answers
-that are not there yet; `replicas` holds this broker's logs; `fetching` follows leaders; `peers` carries requests to
-other brokers; `membership` registers the broker in the metadata tree; `isr` asks the controller for ISR changes;
-`coordinating` gives the group coordinator the partitions it works on; `jobs` is everything that is due by the clock.
+Start from `node.Node`. `dispatch` turns frames into handler calls and answers into frames; `purgatory` holds deferred
+answers; `replicas` holds this broker's logs; `fetching` follows leaders; `peers` sends requests to other brokers;
+`membership` registers the broker in the metadata tree; `controller_pushes` applies what the controller pushes; `isr`
+requests ISR changes from the controller; `coordinating` gives the coordinators their partitions; `upkeep` is
+everything that is due by the clock.
 """

@@ -1,4 +1,4 @@
-"""The broker as its handlers see it (`api.context.Broker`): what it knows, holds and can be asked to do."""
+"""The broker as its handlers see it (`api.context.Broker`): what it knows, what it holds and what it can do."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -45,7 +45,7 @@ from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
 
 class Reactions(Protocol):
-    """What the node does when a part of the broker found that something changed."""
+    """What the node does when a part of the broker notices a change."""
 
     def role_changed(self, partition: Partition) -> None: ...
 
@@ -56,11 +56,11 @@ class Reactions(Protocol):
     def config_changed(self, config: BrokerConfig) -> None: ...
 
     def signal(self, key: tuple[Any, ...]) -> None:
-        """Deferred answers that wait for the key go on."""
+        """Resume the deferred answers that wait for the key."""
 
 
 class BrokerState:
-    """Puts a broker's parts together. `effects` is the list that all of them put their wishes into."""
+    """Puts a broker's parts together. `effects` is the list that all parts append to."""
 
     def __init__(
         self,
@@ -225,10 +225,10 @@ class BrokerState:
             )
         )
 
-    # What handlers and coordinators ask for.
+    # What handlers and coordinators call.
 
     def leader_of(self, partition: TopicPartition, office: TopicPartition, epoch: int) -> int | None:
-        """NO_LEADER where nobody leads, None where the partition is gone."""
+        """NO_LEADER if there is no leader, None if the partition was deleted."""
         found = self.image.partition(*partition)
         if found is not None:
             return found.leader if found.leader in self.image.brokers else NO_LEADER
@@ -244,7 +244,7 @@ class BrokerState:
         self.in_sync.propose(partition, proposal)
 
     def offer_isr(self, partition: Partition) -> None:
-        """Whoever may join the partition's ISR by now is proposed."""
+        """Propose the replicas that may join the partition's ISR by now."""
         proposal = partition.rejoin(self.now, self.broker_epoch, self.eligible)
         if proposal is not None:
             self.propose(partition.name, proposal)
@@ -309,7 +309,7 @@ class BrokerState:
             self.assignments.delete_stray_replicas(unknown_topics)
 
     def _alive_changed(self, now: Time) -> None:
-        """Who lives decides what commits, who may join, and which replicas a deletion of records waits for."""
+        """Live brokers decide what commits, which replicas may join, and which ones a deletion of records waits for."""
         for partition in self.replicas:
             if isinstance(partition.role, Leader):
                 partition.advance(now, self.eligible)

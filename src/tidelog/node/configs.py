@@ -1,8 +1,9 @@
 """The mirror of the tree's `/config` on this broker: explicit values of every entity, kept by a watch.
 
-The watch tells only that something changed at or below `/config`. What it was is told by the entities that came and
-went, and by the notifications below `/config/changes`, of which only the latest are kept: after a gap all is read.
-A topic that is deleted and created again between two looks is not told so; whoever gets a replica of it reads it anew.
+The watch fires when anything changes at or below `/config`. What changed follows from the entities that were added or
+removed, and from the notifications below `/config/changes`, of which only the latest are kept: after a gap everything
+is read. A topic that is deleted and created again between two reads is not noticed; a broker that gets a replica of it
+reads its options again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,19 +19,19 @@ from tidelog.ports import Children, Node, Operation, Read, StoreResult, Watch
 Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
 
 _QUERIES: Sequence[Operation] = (
-    Watch(tree.CONFIG),  # first, so that a change after the lists is heard of
+    Watch(tree.CONFIG),  # first, so that a change after the lists is noticed
     Children(tree.CONFIG_CHANGES),
     *(Children(f"{tree.CONFIG}/{kind}") for kind in tree.CONFIGURED),
 )
 _QUOTAS = ("users", "clients", "ips")
 _WITHOUT_NOTIFICATION = ("topics", "brokers")
-"""What comes and goes without a notification; the others are made by one, and stay."""
+"""Entities that are added and removed without a notification; the others are created with one, and stay."""
 
 
 class ConfigMirror:
     """`submit` sends queries to the store and calls back within the node.
 
-    `on_topic`, `on_broker` and `on_quotas` hear of changes; a group's options are looked up whenever they are needed.
+    `on_topic`, `on_broker` and `on_quotas` are called on changes; a group's options are looked up when they are needed.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class ConfigMirror:
                 yield entity, _numbers(values)
 
     def start(self) -> None:
-        """A session began: what happened since the last one was not heard of."""
+        """A session began: changes since the last one were missed."""
         self._read_all = True
         self.changed(tree.CONFIG)
 
@@ -91,7 +92,7 @@ class ConfigMirror:
             self._read_changes()
 
     def read(self, paths: Sequence[str], then: Callable[[], None]) -> None:
-        """Read these entities' nodes into the mirror, then go on."""
+        """Read these entities' nodes into the mirror, then call `then`."""
         if not paths:
             then()
             return
@@ -131,7 +132,7 @@ class ConfigMirror:
             self._read_notified([tree.config_change_path(number) for number in fresh], existing - known, numbers)
 
     def _read_everything(self, existing: set[str], users: Sequence[str], numbers: list[int]) -> None:
-        """All that is listed, and the quotas of users' clients, which stand one level deeper."""
+        """Read everything listed, and the quotas of users' clients, which are one level deeper."""
 
         def listed(result: StoreResult) -> None:
             if result.outcome != "ok":
@@ -192,7 +193,7 @@ class ConfigMirror:
         elif kind == "brokers":
             self._on_broker()
         elif kind in _QUOTAS:
-            self._quotas_changed = True  # told once, when all is read
+            self._quotas_changed = True  # reported once, when everything is read
 
 
 def _names(value: Any) -> Sequence[str]:
@@ -200,7 +201,7 @@ def _names(value: Any) -> Sequence[str]:
 
 
 def _numbers(values: Mapping[str, str]) -> dict[str, float]:
-    """What an operator wrote into the tree by hand and is no number counts as not there."""
+    """Values that are not numbers, which an operator wrote into the tree by hand, are ignored."""
     found = {}
     for name, text in values.items():
         with suppress(ValueError):

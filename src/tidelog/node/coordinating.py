@@ -1,4 +1,4 @@
-"""What a broker does for its coordinators: whoever leads a partition of an internal topic coordinates what it holds.
+"""What a broker does for its coordinators: the leader of a partition of an internal topic coordinates what it holds.
 
 A coordinator replays the partition's log before it serves, its records are appended as leader, and its answers wait
 for the high watermark. What it replays is checked against checksums first, as fetched records are: until corruption is
@@ -77,7 +77,7 @@ class Coordinating:
         return None
 
     def committed(self, partition: Partition, now: Time) -> None:
-        """A partition that this broker leads is dirty: a higher high watermark, or it was examined or mended."""
+        """A partition that this broker leads is dirty: a higher high watermark, or it was examined or repaired."""
         coordinator = self._coordinators.get(partition.name.topic)
         if coordinator is not None:
             loading = self._loading.get(partition.name)

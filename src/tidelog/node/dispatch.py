@@ -1,7 +1,7 @@
 """From frames to handlers and from answers to frames; answers leave in request order on each connection.
 
-A peer's fault (`ProtocolViolation`) and a fault of ours in serving one request cost that connection and one log line;
-a failed assertion stops the process, for then the state itself is in doubt.
+A protocol violation of a peer and a bug in serving one request cost that connection and one log line; a failed
+assertion stops the process, because then the state itself is in doubt.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ OWN = Connection(0, "", "self", "ANONYMOUS")
 
 
 class Dispatch:
-    """Calls handlers and sends what they answer. `effects` is the node's list of wishes of the present input."""
+    """Calls handlers and sends what they answer. `effects` is the node's list of effects of the present input."""
 
     def __init__(self, broker: Broker, purgatory: Purgatory, effects: list[Effect], listener: str) -> None:
         self._broker = broker
@@ -49,7 +49,7 @@ class Dispatch:
         self._tokens = count(1)
         self._outgoing: dict[int, list[Part]] = {}
         self.own_answers: list[tuple[str, int, Any]] = []
-        """(owner, token, response) of requests that this broker asked itself."""
+        """(owner, token, response) of requests that this broker sent to itself."""
         self.requests: Counter[int] = Counter()
         """Of other processes, by key."""
 
@@ -60,7 +60,7 @@ class Dispatch:
         self._connections[number] = Connection(number, listener, peer, principal)
 
     def closed(self, number: int) -> None:
-        """Nobody is there for what is still deferred."""
+        """Drop the deferred answers of the connection."""
         connection = self._connections.pop(number, None)
         self._outgoing.pop(number, None)
         if connection is not None:
@@ -99,8 +99,8 @@ class Dispatch:
         self._effects.append(Close(connection.number, reason))
 
     def _failed(self, ticket: Ticket, error: Exception) -> None:
-        """A request met a fault of ours, or of the disk where no handler expected one: then the folder goes offline,
-        and the client asks again elsewhere."""
+        """A request hit a bug, or a disk failure that its handler did not expect: then the folder goes offline, and the
+        client retries elsewhere."""
         connection = ticket.connection
         if connection is not None:
             connection.broken = True
@@ -155,7 +155,7 @@ class Dispatch:
         return header, request
 
     def _is_served(self, key: int, version: int, listener: str) -> bool:
-        """ApiVersions is let through in any version: its answer says which exist."""
+        """ApiVersions is accepted in any version: its answer lists the supported ones."""
         api = APIS.get(key)
         if api is None or (api.caller == "broker" and listener != self._inter_broker):
             return False

@@ -1,4 +1,4 @@
-"""What happened on this broker: its last events, bounded, for whoever asks afterwards why things are as they are."""
+"""The last events of this broker, bounded in number, for later diagnosis."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class EventLog:
 
 
 def about(event: Event) -> str | None:
-    """The partition that an event is about; the controller tells topic and number apart."""
+    """The partition that an event is about; the controller's events name topic and number separately."""
     partition = event.fields.get("partition")
     topic = event.fields.get("topic")
     return f"{topic}-{partition}" if topic is not None and partition is not None else partition

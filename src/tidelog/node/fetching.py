@@ -101,13 +101,14 @@ class Fetching:
         self._fetchers: dict[int, Fetcher] = {}
         self._leaders: dict[TopicPartition, int] = {}
         self.broker_epoch = -1
-        self.alarm = Alarm()  # set by `pump`, which comes last in every turn of the node
+        self.alarm = Alarm()  # set by `pump`, which runs last in every turn of the node
 
     def __repr__(self) -> str:
         return f"<Fetching {len(self._leaders)} partitions of {sorted(self._fetchers)}>"
 
     def follow(self, partition: Partition, *, in_sync: bool = False) -> None:
-        """The partition's role changed: fetch from its leader, or stop fetching. `in_sync`: as the controller says."""
+        """The partition's role changed: fetch from its leader, or stop fetching. `in_sync`: whether the controller has
+        it in the ISR."""
         name, role = partition.name, partition.role
         leader = role.leader if isinstance(role, Follower) and not partition.failed else NO_LEADER
         old = self._leaders.get(name)
@@ -128,7 +129,7 @@ class Fetching:
         fetcher.due[name] = None
 
     def forget(self, partition: Partition) -> None:
-        """Stop fetching it; a new replica of its name goes on."""
+        """Stop fetching it; a new replica of its name continues."""
         fetcher = self._fetchers.get(self._leaders.get(partition.name, NO_LEADER))
         if fetcher is not None and fetcher.all[partition.name].partition is partition:
             self._leave(partition.name)
@@ -143,7 +144,7 @@ class Fetching:
         fetcher.forgotten[name] = following.partition.log.topic_id
 
     def pump(self, now: Time) -> None:
-        """Send a request on every fetcher that has something to ask and none under way."""
+        """Send a request for every fetcher that has work and no request in flight."""
         self._throttle.room(now.mono)
         is_due = self.alarm.at < NEVER
         for fetcher in list(self._fetchers.values()):
@@ -164,7 +165,7 @@ class Fetching:
             self._fetch(fetcher, now)
 
     def _leave_leader(self, fetcher: Fetcher) -> None:
-        """Nothing is fetched from it any more: end the session, or partitions go on marking themselves dirty in it."""
+        """Nothing is fetched from it any more: end the session, or partitions keep marking themselves dirty in it."""
         del self._fetchers[fetcher.leader]
         if fetcher.session:
             state = ReplicaState(replica_id=self._broker_id, replica_epoch=self.broker_epoch)
@@ -214,7 +215,7 @@ class Fetching:
         return following.behind and self._throttle.covers(following.partition)
 
     def _max_wait_ms(self, fetcher: Fetcher, now: int) -> int:
-        """How long the leader may hold the request: what the throttle kept out of it comes with the next."""
+        """How long the leader may hold the request: throttled partitions wait for the next one."""
         longest = self._config.replica_fetch_wait_max_ms
         free_at = self._free_at(fetcher)
         return longest if free_at is None else min(longest, max(1, free_at - now))
@@ -314,7 +315,7 @@ class Fetching:
         fetcher.due[partition.name] = None
 
     def _reconcile(self, partition: Partition, leader: EpochEnd) -> bool:
-        """Cut the log where the leader's answer says; whether the logs agree now (rule 5)."""
+        """Truncate the log by the leader's answer; whether the logs agree now (rule 5)."""
         before = partition.log.log_end_offset
         cut = partition.reconcile(leader)
         if partition.log.log_end_offset < before:
@@ -382,8 +383,8 @@ class Fetching:
 
 
 def _starts_over(log: Log, data: PartitionData) -> bool:
-    """Whether nothing of this log is in the leader's: that begins behind its end, or they part below its start, or no
-    later than the leader's begins, maybe inside a batch that would not follow on what stands below."""
+    """Whether the leader's log has nothing of this one: it begins beyond this end, or the logs diverge below this
+    start, or no later than the leader's start, maybe inside a batch that would not follow on the records below."""
     if data.error_code:
         return data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > log.log_end_offset
     parts_at, start = data.diverging_epoch.end_offset, log.log_start_offset

@@ -1,4 +1,4 @@
-"""Changes of in-sync sets, asked of the controller: one AlterPartition under way, the rest in the next (KIP-497).
+"""Changes of in-sync sets, requested from the controller: one AlterPartition in flight, the rest in the next (KIP-497).
 
 A proposal stays in force (the maximal ISR) until it is answered or the controller pushes a newer state.
 """
@@ -36,7 +36,7 @@ AWAIT_PUSH = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""The controller knows better: its newer state is on the way, until then the larger set counts."""
+"""The controller has a newer state, and its push is on the way; until then the larger set counts."""
 
 
 class InSyncChanges:
@@ -115,7 +115,7 @@ class InSyncChanges:
         code = answer.error_code
         if code in WITHDRAW:
             partition.proposal_refused(proposal)
-            partition.advance(now, self._eligible())  # rule 1: who was to join no longer counts
+            partition.advance(now, self._eligible())  # rule 1: the replica that was to join no longer counts
         elif code in AWAIT_PUSH:
             return
         elif code:
@@ -129,7 +129,7 @@ class InSyncChanges:
             return
         if partition.proposal_accepted(proposal, answer.isr, answer.partition_epoch):
             partition.mark_dirty()
-            partition.advance(now, self._eligible())  # rule 1: who left no longer counts
+            partition.advance(now, self._eligible())  # rule 1: replicas that left no longer count
             kind = "isr.shrink" if len(answer.isr) < len(before) else "isr.expand"
             self.shrinks += kind == "isr.shrink"
             self.expands += kind == "isr.expand"

@@ -1,12 +1,12 @@
-"""The broker's place in the cluster: the cluster's id, its registration, and the loss of both with the session.
+"""The broker's membership in the cluster: the cluster id, its registration, and the loss of both with the session.
 
-The registration is an ephemeral node; its creation number is the broker epoch. It carries the epoch of the life before
-where that ended cleanly, and since which epoch no log directory went (rule 8). A node left over from a session that is
-not expired yet is waited for.
+The registration is an ephemeral node; its creation number is the broker epoch. It carries the epoch of the previous
+life if that ended cleanly, and the epoch since which no log directory was lost (rule 8). While the node of an earlier
+session has not expired, the broker waits.
 
-Which directories the broker ever had stands in a node that outlives its sessions, written together with the
-registration: a broker with an empty disk remembers nothing itself. An id that is no longer there keeps the epoch of the
-first life without it, so that a directory that comes back makes whole again what it held.
+A node that outlives sessions lists the directories that the broker ever had. It is written together with the
+registration, because a broker with an empty disk cannot know them itself. A missing id keeps the epoch of the first
+life without it, so that a directory that returns makes its replicas complete again.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,8 +32,8 @@ def after_start(known: Mapping[str, int], present: Collection[str]) -> dict[str,
 
 
 class Membership:
-    """`on_registered(epoch)` is called once a session's registration stands. `directories` are the ids of the log
-    directories that are there; without any, nothing is written of them."""
+    """`on_registered(epoch)` is called once a session's registration is confirmed. `directories` are the ids of the
+    present log directories; without any, nothing is written about them."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Membership:
             self.alarm.set(self._now().mono + RETRY_MS)
 
     def _read_cluster(self) -> None:
-        """Whoever created it, the one that stands counts."""
+        """Whichever broker created it, the existing one counts."""
         directories = tree.directories_path(self._broker_id)
         self._submit([Watch(tree.BROKER_IDS), Read(tree.CLUSTER_ID), Read(directories)], self._found_cluster)
 
@@ -119,7 +119,7 @@ class Membership:
         """Compare the directories that are there with those that ever were."""
         known: dict[str, int] = {}
         if self._known is not None:
-            with suppress(*tree.UNREADABLE):  # what is written by hand says nothing
+            with suppress(*tree.UNREADABLE):  # content that is written by hand is ignored
                 known = tree.parse_directories(self._known.data)
         self._missing_since = after_start(known, {id_text(id_) for id_ in self._directories()})
         return [] if self._missing_since == known else [self._write_directories()]
@@ -144,7 +144,7 @@ class Membership:
             self._submit([Read(self.path), Read(tree.directories_path(self._broker_id))], self._found_own)
 
     def _found_own(self, result: StoreResult) -> None:
-        """After a conflict or an unknown outcome: is the node that stands this session's?"""
+        """After a conflict or an unknown outcome: does the existing node belong to this session?"""
         node = result.values[0] if result.outcome == "ok" else None
         if result.outcome == "ok":
             self._found_directories(result.values[1])

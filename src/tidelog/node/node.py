@@ -1,6 +1,6 @@
-"""One broker without I/O or clock: inputs in, effects out, and the moment at which it wants to be woken.
+"""One broker without I/O or clock: inputs in, effects out, and the time at which it must be woken.
 
-An input changes state and leaves wishes in one list; `_finish` carries out those that are the node's own business
+An input changes state and appends effects to one list; `_finish` carries out those that are the node's own business
 (requests to brokers, appends of coordinators, replies) until only effects for the world are left. So there is no
 recursion and one order for everything. Deferred answers are resumed when their partition is dirty.
 """
@@ -130,7 +130,7 @@ class Node:
         return self._finish()
 
     def store_silent(self, now: Time) -> list[Effect]:
-        """The store was not heard of for a session's whole term, so another controller may have been elected."""
+        """The store was silent for a whole session timeout, so another controller may have been elected."""
         self._at(now)
         self._effects.extend(self.broker.controller.store_silent(now))
         return self._finish()
@@ -202,7 +202,7 @@ class Node:
         return self._finish()
 
     def stop(self, now: Time) -> list[Effect]:
-        """Hand leaderships over, then close everything; the `Stop` effect says when that is done."""
+        """Hand leaderships over, then close everything; the `Stop` effect reports that it is done."""
         self._at(now)
         self.stopping.begin(self.broker.broker_id, self.broker.broker_epoch, now)
         return self._finish()
@@ -216,7 +216,7 @@ class Node:
 
     @property
     def knows_cluster(self) -> bool:
-        """Whether a controller has said in this life which brokers and topics there are."""
+        """Whether a controller has pushed metadata in this life."""
         return bool(self.broker.image.brokers)
 
     @property
@@ -345,7 +345,7 @@ class Node:
                 self.role_changed(partition)
                 continue
             leads = isinstance(partition.role, Leader)
-            if leads:  # a change of the ISR may let both go on
+            if leads:  # a change of the ISR may allow both
                 partition.advance(self.now, self.broker.eligible)
                 self.broker.offer_isr(partition)
             self.purgatory.changed(

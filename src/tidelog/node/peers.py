@@ -1,8 +1,8 @@
 """Requests to other brokers and their answers, and requests that are forwarded to the controller.
 
 A channel is a connection to one broker for one owner (a fetcher, the ISR, the controller, forwarding), so that a slow
-answer of one kind never holds up another. An answer that cannot come is handed down as None. A broker asks itself the
-same way, without a socket.
+answer of one kind never holds up another. An answer that cannot come is handed down as None. A broker sends requests
+to itself the same way, without a socket.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from tidelog.model import Endpoint, Time
 from tidelog.wire.codec import decode_response, encode_request
 
 VERSIONS = {0: 12, 1: 17, 4: 7, 5: 4, 6: 8, 7: 3, 19: 7, 23: 4, 24: 5, 27: 2, 56: 3}
-"""The version in which brokers ask each other; forwarded requests keep their own."""
+"""The versions that brokers use among themselves; forwarded requests keep their own."""
 
 
 class Sent(NamedTuple):
@@ -31,7 +31,7 @@ class Sent(NamedTuple):
 
 @dataclass(slots=True)
 class Channel:
-    """`queue` holds what was asked before the connection was open."""
+    """`queue` holds the requests that came before the connection was open."""
 
     target: int
     owner: str
@@ -125,7 +125,7 @@ class Peers:
         yield Answer(channel.owner, sent.token, response)
 
     def lost(self, connection: int) -> None:
-        """The connection failed or broke: everything asked on it has no answer."""
+        """The connection failed or broke: its requests get no answer."""
         channel = self._by_connection.pop(connection, None)
         if channel is None:
             return
@@ -145,8 +145,8 @@ class Peers:
         self.lost(connection)
 
     def drop(self, target: int, *, of: Collection[str] | None = None) -> None:
-        """The broker is gone or elsewhere, or these owners want nothing of it any more: it may hang, and so might they
-        until their requests are overdue."""
+        """The broker is gone or elsewhere, or these owners need nothing from it any more: it may hang, and would block
+        them until their requests time out."""
         for channel in list(self._channels.values()):
             if channel.target == target and (of is None or channel.owner in of):
                 self.close(channel.connection, "the broker is gone")
@@ -175,7 +175,7 @@ class Forwarded(NamedTuple):
 
 
 class Forwarding:
-    """Keeps a forwarded request until it is answered; asks again while no controller answers, or a deposed one."""
+    """Keeps a forwarded request until it is answered; retries while no controller answers, or a deposed one does."""
 
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
@@ -196,7 +196,7 @@ class Forwarding:
         self._effects.append(PeerRequest(CONTROLLER, self._pending[token].request, FORWARDING, token))
 
     def version(self, token: int) -> int:
-        """A forwarded request keeps the version in which the client asked."""
+        """A forwarded request keeps the version of the client's request."""
         return self._pending[token].version
 
     def answered(self, token: int, response: Any, now: Time) -> None:

@@ -1,4 +1,4 @@
-"""Answers that are not there yet, found by what they wait for.
+"""Deferred answers, found by what they wait for.
 
 Committed waits of a partition arrive in offset order, so each change of a high watermark looks only at those it
 answers. A wait holds the leader epoch it was born in: when that epoch ends, it is resumed at once and judges anew.
@@ -30,7 +30,7 @@ class Wait:
 
 @dataclass(slots=True)
 class _Queue:
-    """Who waits for one partition."""
+    """The answers that wait for one partition."""
 
     committed: deque[tuple[int, int, Wait]] = field(default_factory=deque)
     readers: list[Wait] = field(default_factory=list)
@@ -169,13 +169,13 @@ class Purgatory:
             self.alarm.set(self.next_deadline)
 
     def ready(self) -> Iterator[Wait]:
-        """Whoever can be resumed now, in the order in which they became so; more may be added meanwhile."""
+        """The waits that can be resumed, in the order in which they became so; more may be added meanwhile."""
         while self.resumable:
             batch, self.resumable = self.resumable, []
             yield from batch
 
     def drop(self, wait: Wait) -> None:
-        """Its connection is gone: nobody is there to be answered. What it holds goes at once."""
+        """Its connection is closed, so there is no answer to send. What it holds is released at once."""
         self._done(wait)
         wait.context = None
         wait.deferred = _NOTHING

@@ -15,7 +15,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.config.quotas import CLIENT_ID, FETCH, IP, MUTATION, PRODUCE, REQUEST, USER, Entity
 
 _ABSENT = ""
-"""No name is empty, so this stands for a type that an entity does not have."""
+"""The name of a type that an entity does not have; real names are never empty."""
 
 MOST_KNOWN = 10_000
 """Clients choose their ids, so what is remembered of them must have a bound."""
@@ -73,7 +73,7 @@ class Limits:
 
 
 def _canonical(address: str | None) -> str | None:
-    """An address as sockets tell it; a host's name stays as it is."""
+    """An address as sockets report it; a host name is unchanged."""
     try:
         return address and str(ip_address(address))
     except ValueError:
@@ -155,13 +155,13 @@ class TokenBucket:
 
 PRODUCE_KEY, FETCH_KEY = 0, 1
 MOST_METERS = 10_000
-"""Meters that are kept: who has been silent for longer than the windows is as good as new."""
+"""The most meters that are kept: a client that was idle for longer than the windows starts anew anyway."""
 
 Meter = tuple[str, tuple[str, str]]
 
 
 class Quotas:
-    """`watching`: whether any client has a quota. `stopwatch` tells a time in nanoseconds, to measure work with."""
+    """`watching`: whether any client has a quota. `stopwatch` returns nanoseconds, to measure work with."""
 
     def __init__(self, config: BrokerConfig, stopwatch: Callable[[], int]) -> None:
         self.watching = False
@@ -232,6 +232,6 @@ class Quotas:
 
 
 def _make_room(meters: dict[Meter, WindowedRate] | dict[Meter, TokenBucket]) -> None:
-    """The one that was made first goes."""
+    """Evict the oldest one."""
     if len(meters) >= MOST_METERS:
         del meters[next(iter(meters))]

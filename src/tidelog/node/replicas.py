@@ -38,7 +38,7 @@ OPEN_SEGMENTS = 2_000
 
 
 class HeldReplicas:
-    """All replicas, by name. `changed` collects the dirty ones, for whoever waits."""
+    """All replicas, by name. `changed` collects the dirty ones, to answer the requests that wait for them."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class HeldReplicas:
         self._unsynced: set[str] = set()
         self._corrupt: dict[TopicPartition, bytes] = {}
         self.truncated = False
-        """Whether a log's end went back, or a log went: what the checkpoints say of it must not be believed of the
-        records that come after, and they are written anew."""
+        """Whether a log was truncated or deleted: its checkpoints must not be trusted for the records that come after,
+        so they are written again."""
         self.live_folders = list(config.folders)
         self.full: set[str] = set()
         """Live folders without room."""
@@ -107,8 +107,8 @@ class HeldReplicas:
     # Start.
 
     def load(self, now: Time) -> None:
-        """Open every log, recovering those that were not closed cleanly. A folder that refuses goes offline; a log that
-        contradicts itself stays as it is, is not served, and keeps this broker from vouching for what it holds."""
+        """Open every log, recovering those that were not closed cleanly. A folder that fails goes offline; a corrupt
+        log stays unchanged, is not served, and keeps this broker from reporting a clean shutdown."""
         epochs: list[int | None] = []
         for folder in list(self.live_folders):
             try:
@@ -116,7 +116,7 @@ class HeldReplicas:
             except DiskFailed as failure:
                 epochs.append(None)
                 self.folder_failed(folder, failure.reason)
-        if len(self.live_folders) == len(self._config.folders):  # else a copy may yet need what its mark tells
+        if len(self.live_folders) == len(self._config.folders):  # else a copy may still need its mark
             remove_deleted(self._disk, self.live_folders)
         if epochs and not self._corrupt and all(epoch == epochs[0] for epoch in epochs) and epochs[0] is not None:
             self.clean_epoch = epochs[0]
@@ -165,8 +165,8 @@ class HeldReplicas:
     # Changes.
 
     def create(self, name: TopicPartition, topic_id: bytes, now: Time, *, is_new: bool = False) -> Partition:
-        """A new replica. A replica of an earlier topic of that name goes. While a folder is offline, one that is not
-        known to be new may be there, and an empty one must not take its place: KAFKA_STORAGE_ERROR."""
+        """Create a replica; one of an earlier topic of that name is deleted. While a folder is offline, a replica that
+        is not known to be new may be there, and an empty one must not replace it: KAFKA_STORAGE_ERROR."""
         old = self._partitions.get(name)
         if old is not None:
             if old.log.topic_id == topic_id:
@@ -244,8 +244,8 @@ class HeldReplicas:
                 self.disk_failed(failure)
 
     def exchange(self, partition: Partition, copy: Log, folder: str, mark: str, now: Time) -> str:
-        """The copy is the replica from now on; the path of the one before, to be removed later. Half of this is no
-        state to go on from: where the disk refuses in the middle, the replica has failed."""
+        """Make the copy the replica; returns the path of the former one, to be removed later. This cannot stop halfway:
+        if the disk fails in the middle, the replica fails."""
         name, old, before = partition.name, partition.log, self._folders[partition.name]
         copy.close(clean=True)
         self._write_checkpoints(partition, copy, folder)
@@ -285,7 +285,7 @@ class HeldReplicas:
             self._folders[partition.name], partition.log = before, old
 
     def sync_folders(self) -> None:
-        """Make new folders of replicas last, and their going: before the controller hears of it."""
+        """Make created and deleted replica folders durable, before the controller is answered."""
         while self._unsynced:
             self._disk.sync_folder(self._unsynced.pop())
 
@@ -311,7 +311,7 @@ class HeldReplicas:
             self._effects.append(Remove(doomed))
 
     def disk_failed(self, failure: DiskFailed) -> None:
-        """The disk refused something that this broker did."""
+        """The disk failed in an operation of this broker."""
         if isinstance(failure, DiskFull):
             self.folder_full(failure.folder, failure.reason)
         else:
@@ -329,7 +329,7 @@ class HeldReplicas:
             partition.full = True
 
     def has_room(self, folder: str) -> None:
-        """The controller hears of it, too: replicas that could not be created may be now."""
+        """Report it to the controller, too: replicas that could not be created may be now."""
         self.full.discard(folder)
         self.on_room()
         for partition in self.within(folder):
@@ -341,7 +341,7 @@ class HeldReplicas:
         return next((live for live in self.live_folders if f"{folder}/".startswith(f"{live}/")), None)
 
     def folder_failed(self, folder: str, reason: str, *, doubtful: bool = True) -> None:
-        """The folder refused: its replicas are offline until a restart (STORAGE, disk failure)."""
+        """The folder failed: its replicas are offline until a restart."""
         home = self._home(folder)
         if home is None:
             return

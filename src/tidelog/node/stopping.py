@@ -62,6 +62,6 @@ class Stopping:
             self._stop_next_turn(now)
 
     def _stop_next_turn(self, now: Time) -> None:
-        """Stop at the next turn: what this one has to say to others is sent before the logs are closed."""
+        """Stop at the next turn: the requests and answers of this one are sent before the logs are closed."""
         self.done = True
         self.alarm.set(now.mono)

@@ -1,4 +1,4 @@
-"""The node's side of the metadata store: each submission has a token, and what goes on when its result comes."""
+"""The node's side of the metadata store: each submission has a token and a callback for its result."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -11,7 +11,7 @@ UNKNOWN = StoreResult("unknown")
 
 class StoreCalls:
     """Submissions under way. `out` takes the `Store` effects. Between two sessions they wait for the next one: the
-    world could only answer that it does not know, and whoever tries again would do so without end."""
+    world could only answer `unknown`, and retries would never end."""
 
     def __init__(self, out: list[Effect]) -> None:
         self._out = out

@@ -15,7 +15,7 @@ from tidelog.node.connections import Connection, Ticket
 
 
 class Muting:
-    """A connection that stands still for another reason, too, stays so when its time is up."""
+    """A connection that is also paused for another reason stays paused when its time is up."""
 
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
@@ -52,8 +52,7 @@ class Muting:
 
 
 class Billing:
-    """`throttled` counts the answers that said that their client is over its quota, by API key; `throttled_ms` how long
-    these clients are not heard."""
+    """`throttled` counts the throttled answers by API key, `throttled_ms` the throttle times that they reported."""
 
     def __init__(self, quotas: Quotas, muting: Muting) -> None:
         self.throttled: Counter[int] = Counter()
@@ -69,14 +68,14 @@ class Billing:
         return Bill(user_of(connection.principal), client_id or "", size, self._quotas.stopwatch())
 
     def wait(self, bill: Bill) -> None:
-        """The work is done, and its answer comes later."""
+        """The work is done; its answer comes later."""
         if bill.spent_ns < 0:
             bill.spent_ns = self._quotas.stopwatch() - bill.started
 
     def answer(
         self, ticket: Ticket, bill: Bill, connection: Connection, response: Any, now: int
     ) -> Sequence[Part] | None:
-        """The answer, which says for how long the client is over its quota; so long it is not heard."""
+        """The answer with its throttle time, for which the connection is muted."""
         if bill.finish is not None:
             bill.finish(response)
         parts = ticket.encoded(response)

@@ -84,7 +84,7 @@ class Verifying:
         return question
 
     def _coordinator(self, transactional_id: str) -> int:
-        """A broker that nobody knows gives no answer."""
+        """NO_LEADER if the coordinator is unknown; such a request gets no answer."""
         topic = self.image.topics.get(TRANSACTION_TOPIC)
         if topic is None:
             return NO_LEADER

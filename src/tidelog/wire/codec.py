@@ -30,7 +30,7 @@ _MALFORMED = (struct.error, IndexError, ValueError, OverflowError)
 
 
 class RequestHeader(NamedTuple):
-    """What stands before every request; `client_id` is None where the client gave none."""
+    """The header of every request; `client_id` is None where the client gave none."""
 
     api_key: int
     api_version: int
@@ -71,7 +71,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
 
 
 def decode_response(key: int, version: int, frame: Buffer) -> tuple[int, Any]:
-    """The correlation id and the response of an API in the version that was asked."""
+    """The correlation id and the response of an API in the version of its request."""
     view = memoryview(frame)
     size = len(view)
     try:

@@ -49,7 +49,7 @@ def compress(compression: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(compression: int, data: Buffer, limit: int = MAX_OUTPUT_BYTES) -> bytes:
-    """The original of `data`, at most `limit` bytes; ApiError as the module says."""
+    """The original of `data`, at most `limit` bytes; ApiError as described above."""
     if compression == Compression.NONE:
         return bytes(data)
     decompressor = _DECOMPRESSORS.get(compression)

@@ -183,7 +183,7 @@ _NOT_COPIED = frozenset({"__dict__", "__weakref__"})
 
 
 def _first_init(self: Any, *arguments: Any, **named: Any) -> None:
-    """Stands in every class until the first construction, which compiles the `__init__` that takes its place."""
+    """The `__init__` of every class until its first construction compiles the real one."""
     cls = type(self)
     cls.__init__ = _compile_init(cls.__fields__)
     cls.__init__(self, *arguments, **named)

@@ -1,6 +1,6 @@
 """The records inside a batch of format v2: variable-length integers, one after another, relative to the batch.
 
-Nothing here knows of the batch's header. Bytes that are no records raise ApiError INVALID_RECORD and never anything
+Nothing here knows of the batch's header. Bytes that are not records raise ApiError INVALID_RECORD and never anything
 else: a client reads what any producer wrote.
 """
 
@@ -107,7 +107,7 @@ class Outlines(NamedTuple):
         return len(self.keys)
 
     def has_value(self, payload: bytes, number: int) -> bool:
-        """Whether the record of this number is no tombstone."""
+        """Whether the record of this number is not a tombstone."""
         return not payload[self.values_at[number]] & 1
 
 

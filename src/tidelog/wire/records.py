@@ -89,7 +89,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def latest_timestamp(self) -> int:
-        """-1 where compaction left no record; the header still tells of a time then."""
+        """-1 if compaction left no record; the header still has a timestamp then."""
         return self.max_timestamp if self.count else NO_TIMESTAMP
 
     @property
@@ -350,7 +350,7 @@ ABORT, COMMIT = 0, 1
 
 
 class Marker(NamedTuple):
-    """How a transaction ended, and the epoch of the coordinator that said so."""
+    """How a transaction ended, and the epoch of the coordinator that ended it."""
 
     committed: bool
     coordinator_epoch: int

@@ -1,4 +1,5 @@
-"""AlterReplicaLogDirs (34): move this broker's replicas to other log folders, or say where new ones go (KIP-113)."""
+"""AlterReplicaLogDirs (34): move this broker's replicas to other log folders, or choose the folder of new ones
+(KIP-113)."""
 
 from tidelog.api.context import Context
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
@@ -25,8 +26,8 @@ def handle(request: AlterReplicaLogDirsRequest, context: Context) -> AlterReplic
 
 
 def _not_here(name: TopicPartition, context: Context) -> ErrorCode:
-    """NONE where the replica is about to be created here: it goes to the requested folder. With a folder offline nobody
-    knows whether the replica is in it."""
+    """NONE where the replica is about to be created here: it goes to the requested folder. While a folder is offline,
+    the replica may already be in it."""
     broker = context.broker
     known = broker.image.partition(*name)
     if known is None:

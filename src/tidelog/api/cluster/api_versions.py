@@ -26,7 +26,7 @@ OURS = "tidelog"
 
 
 class Feature(NamedTuple):
-    """Levels as Kafka 4.3.1 numbers them; a feature of minimum 0 is not told before version 4 (KAFKA-17011)."""
+    """Levels as Kafka 4.3.1 numbers them; a feature of minimum 0 is not reported before version 4 (KAFKA-17011)."""
 
     name: str
     low: int
@@ -65,7 +65,7 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
 
 @cache
 def _served(*, among_brokers: bool, to_ours: bool) -> list[ApiVersion]:
-    """Every new connection asks for it, and nobody changes it."""
+    """The same response for every new connection; it is never modified."""
     callers = {"anyone"} | ({"broker"} if among_brokers else set()) | ({"tidelog"} if to_ours else set())
     return [
         ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)

@@ -1,7 +1,7 @@
-"""BrokerReport (10000): what this broker remembers, and what it knows that no API of Kafka's tells.
+"""BrokerReport (10000): recent events of this broker, and facts that no API of Kafka reports.
 
 The facts are a JSON object: `broker_epoch`; `controller` (`leading`, `id`, `epoch`, and of the leading one `deletions`:
-topic → brokers that have not confirmed); `folders`: folder → why it is offline, or null; `behind`: led partition →
+topic → brokers that have not confirmed them); `folders`: folder → why it is offline, or null; `behind`: led partition →
 replica outside the ISR → `log_end_offset`, `end` of the leader, `caught_up_ms_ago` (null if never in this epoch);
 `short`: led partition → the in-sync replicas that acks=all needs, where there are fewer; `uncleanable`: partition →
 why.

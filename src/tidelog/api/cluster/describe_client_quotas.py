@@ -37,17 +37,23 @@ def _check(components: list[ComponentData]) -> None:
     for number, component in enumerate(components):
         kind, match_type = component.entity_type, component.match_type
         if not kind:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "A component needs a type of entity.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "A filter component needs an entity type.")
         if kind in kinds[:number]:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{kind} may stand once in a filter.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Entity type {kind} appears more than once in the filter.")
         if kind not in _KINDS:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{kind!r} is no type of entity that has quotas.")
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION, f"Unknown entity type {kind!r}; expected user, client-id or ip."
+            )
         if match_type not in set(Match):
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{match_type} is no way to match.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown match type {match_type}.")
         if (component.match is None) is (match_type == Match.EXACT):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "A name is needed to match exactly, and only then.")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, "An exact match needs a name; other match types must not have one."
+            )
     if IP in kinds and len(kinds) > 1:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Addresses are not filtered together with users or client ids.")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "IP entities cannot be combined with users or client IDs in one filter."
+        )
 
 
 def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:

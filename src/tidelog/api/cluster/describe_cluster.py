@@ -17,7 +17,7 @@ def handle(request: DescribeClusterRequest, context: Context) -> DescribeCluster
     if request.endpoint_type != BROKERS:
         known = request.endpoint_type == CONTROLLERS
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-        message = "This is an endpoint of brokers." if known else f"{request.endpoint_type} is no type of endpoint."
+        message = "This endpoint is for brokers." if known else f"Unknown endpoint type {request.endpoint_type}."
         return DescribeClusterResponse(error_code=code, error_message=message)
     image = context.broker.image
     response = DescribeClusterResponse(

@@ -43,7 +43,7 @@ def _hand_over(request: AlterRequest, context: Context) -> Any:
 
 
 def _is_for_another_broker(request: AlterRequest, context: Context) -> bool:
-    """Whether a client asks here for nothing but options of other brokers."""
+    """Whether a client requests only options of other brokers."""
     own = str(context.broker.broker_id)
     return (
         bool(request.resources)

@@ -57,11 +57,11 @@ def _described(resource: DescribeConfigsResource, context: Context) -> list[Desc
         return describe.broker(broker.config, keys)
     if resource.resource_type in (CLIENT_METRICS, GROUP):
         if not name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "The name must not be empty.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "The resource name must not be empty.")
         if resource.resource_type == GROUP:
             return describe.group(broker.configs.group(name), broker.config, keys)
         return []
-    raise ApiError(ErrorCode.INVALID_REQUEST, f"{resource.resource_type} is no type of resource with options.")
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}.")
 
 
 def _line(option: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -1,4 +1,4 @@
-"""Levels of this broker's log lines (KIP-412): asked of the broker itself, and forgotten when it stops."""
+"""Levels of this broker's log lines (KIP-412): set at the broker itself, and lost when it stops."""
 
 from tidelog.api.context import Context
 from tidelog.config import loggers
@@ -34,7 +34,7 @@ def _altered(
     try:
         check_is_me(resource.resource_name, context)
         if sum(other.resource_name == resource.resource_name for other in request.resources) > 1:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "A resource may be named once in a request.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "A resource appears more than once in the request.")
         changes = [Change(each.name, each.config_operation, each.value) for each in resource.configs]
         altered = loggers.alter(context.broker.levels, changes)
         if not request.validate_only:
@@ -55,9 +55,9 @@ def described(context: Context, names: list[str] | None) -> list[Described]:
 
 
 def check_is_me(name: str, context: Context) -> None:
-    """INVALID_REQUEST where another broker is meant, or none."""
+    """INVALID_REQUEST if the name is not the ID of this broker."""
     own = context.broker.broker_id
     if not name.isdecimal():
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"A broker's id must be an integer, not {name!r}.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Invalid broker ID {name!r}; expected an integer.")
     if int(name) != own:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"This is broker {own}; ask broker {name} for its options.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"This is broker {own}; send the request to broker {name}.")

@@ -1,6 +1,6 @@
 """FindCoordinator (key 10): the leader of the internal topic's partition that the key belongs to.
 
-Where the internal topic does not exist yet, the controller is asked to create it, and the client to come again.
+If the internal topic does not exist yet, its creation is requested from the controller, and the client retries.
 """
 
 from typing import NamedTuple

@@ -40,7 +40,7 @@ NAMED_PROTOCOL_SINCE = 5
 SEVERAL_LEAVE_SINCE = 3
 """Since this version of LeaveGroup several members leave in one request (KIP-345)."""
 OPERATIONS_SINCE = 3
-"""Since this version DescribeGroups may ask for the authorized operations."""
+"""Since this version DescribeGroups may request the authorized operations."""
 
 
 def submit(request: Any, context: Context, finish: Callable[[Any], Any] | None = None) -> Pending:

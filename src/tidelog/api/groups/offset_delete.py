@@ -15,7 +15,7 @@ from tidelog.wire.messages.groups.offset_delete import (
 
 
 def handle(request: OffsetDeleteRequest, context: Context) -> Pending:
-    """Partitions that the cluster does not have are refused here, whatever the group says of the others."""
+    """Partitions that the cluster does not have are refused here, whatever the coordinator answers for the others."""
     refused: dict[str, OffsetDeleteResponseTopic] = {}
     known: list[OffsetDeleteRequestTopic] = []
     for topic in request.topics:

@@ -204,7 +204,7 @@ def _record_progress(reader: Reader, context: Context) -> None:
 
 def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Deferred:
     outcome = _collect(context, reader)
-    # An error is told at once: when it is over, nobody would know that the follower's progress was not recorded.
+    # An error is answered at once: after it has passed, the follower's progress would stay unrecorded unnoticed.
     examining = outcome.short and not outcome.size and not any(each.error_code for each in outcome.answers.values())
     deadline = reader.deadline + EXAMINED_WITHIN_MS if examining else reader.deadline
     enough = outcome.size >= reader.min_bytes or outcome.urgent or not reader.wanted
@@ -280,8 +280,8 @@ def _has_changed(wanted: CachedPartition, answer: PartitionData) -> bool:
 
 
 def _note_sent(session: Session | None, wanted: CachedPartition, answer: PartitionData, *, short: bool) -> None:
-    """What the fetcher knows from now on. A partition is clean when nothing is left to read where its fetcher is, which
-    is where it was until it says otherwise; one that was refused stays dirty."""
+    """Note what the fetcher knows after this answer. A partition is clean when nothing is left to read at its offset,
+    which is the last one requested; one that was refused stays dirty."""
     if answer.error_code:
         wanted.sent_high_watermark = -1
     else:

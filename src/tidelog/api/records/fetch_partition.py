@@ -28,7 +28,7 @@ NOT_READ = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TO
 
 @dataclass(slots=True)
 class Reader:
-    """One fetch under way: who reads, within which bounds, and what."""
+    """One fetch in progress: its fetcher, its limits, and its partitions."""
 
     replica: int
     broker_epoch: int
@@ -104,8 +104,8 @@ def check_follower(partition: Partition, replica: int) -> None:
 def _read_as_follower(
     context: Context, partition: Partition, reader: Reader, wanted: CachedPartition, outcome: Outcome
 ) -> PartitionData:
-    """A follower also learns where its log parts from this one. It hears of the high watermark at once only where
-    consumers read from followers (KIP-392): that is one more round with each follower for each commit."""
+    """A follower also learns where its log diverges from this one. The high watermark is sent at once only if consumers
+    read from followers (KIP-392): that costs one more round trip with each follower for each commit."""
     check_follower(partition, reader.replica)
     diverging = _divergence(partition, wanted, outcome)
     if diverging is not None:

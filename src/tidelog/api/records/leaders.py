@@ -19,7 +19,7 @@ def find(broker: Broker, topic: str, partition: int) -> Partition:
 
 
 def present_leader(broker: Broker, topic: str, partition: int) -> tuple[int, int]:
-    """(leader id, leader epoch) as last heard from the controller, (-1, -1) where unknown."""
+    """(leader id, leader epoch) as last received from the controller, (-1, -1) if unknown."""
     replica = broker.replicas.get(topic, partition)
     known = broker.image.topics.get(topic)
     partition_image = known.partitions.get(partition) if known else None

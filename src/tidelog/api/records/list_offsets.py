@@ -68,7 +68,7 @@ def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse
 
 
 def _once(request: ListOffsetsRequest) -> Iterator[tuple[ListOffsetsTopic, list[ListOffsetsPartition]]]:
-    """Each topic with each of its partitions once: what was asked twice is refused once."""
+    """Each topic with each of its partitions once: duplicates are refused once."""
     seen: set[tuple[str, int]] = set()
     for topic in request.topics:
         fresh = {
@@ -135,8 +135,8 @@ def _find(partition: Partition, timestamp: int, limit: int) -> Found:
 
 
 def _check_settled(partition: Partition, limit: int) -> None:
-    """Rule 9: a new leader's watermark may lie below what its predecessor told. Whoever may know of the whole log (a
-    debugger, of a follower's too) is told its end.
+    """Rule 9: a new leader's high watermark may be below its predecessor's. A client that may see the whole log (a
+    debugger, also of a follower) gets its end.
     """
     if limit < partition.log.log_end_offset and partition.high_watermark < partition.leading().epoch_start:
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)

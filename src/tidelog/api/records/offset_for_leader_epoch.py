@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (23): where an epoch ended (rule 6, KIP-101, KIP-279, KIP-320).
 
-On the inter-broker listener the controller asks by it, too, under a replica id of its own, for the end of any replica's
-log: by that it elects where no member of the ISR counts (rule 8).
+On the inter-broker listener the controller uses it, with a replica id of its own, to get the log end of any replica,
+for elections where no member of the ISR counts (rule 8).
 """
 
 from tidelog.api.context import Context
@@ -33,7 +33,7 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForL
 
 
 def _log_end(context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    """(last epoch, log end offset) of this replica, once it is told of the epoch in which it is to be final."""
+    """(last epoch, log end offset) of this replica, once it knows the epoch in which it is final."""
     replica = context.broker.replicas.get(topic, asked.partition)
     if replica is None or replica.failed:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if replica is None else ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,4 +1,4 @@
-"""Produce (0): append record batches, and answer when they are as safe as `acks` asks (rule 4)."""
+"""Produce (0): append record batches, and answer when they are as safe as `acks` requires (rule 4)."""
 
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ ACKS_NONE = 0
 KNOWN_ACKS = frozenset({ACKS_ALL, ACKS_NONE, 1})
 BYTES = (memoryview, bytes, bytearray)
 NOT_TOLD = LeaderIdAndEpoch()
-"""Stands in all answers that name no leader; it is replaced, never changed."""
+"""The default of answers without a leader; it is replaced, never modified."""
 TOPIC_IDS_SINCE = 13
 LEADER_TOLD_SINCE = 10
 ZSTD_SINCE = 7
@@ -40,7 +40,7 @@ WITHOUT_LOG_START = {
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.KAFKA_STORAGE_ERROR,
 }
-"""Every other refusal by the log tells where the log starts, so that a producer can tell why it is not known."""
+"""Every other error from the log includes the log start offset, so that a producer can tell why its id is unknown."""
 
 
 class PendingAppend(NamedTuple):
@@ -130,7 +130,7 @@ def _append(
 
 
 def safe_end(partition: Partition, acks: int) -> int:
-    """Below it records are as safe as `acks` asks: committed, or in the leader's own log."""
+    """Below it records are as safe as `acks` requires: committed, or in the leader's own log."""
     committed = partition.high_watermark
     return committed if acks == ACKS_ALL else max(committed, partition.durable_end)
 

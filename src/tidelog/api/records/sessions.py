@@ -1,8 +1,8 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers what a fetcher reads, and answers with what changed only.
+"""Incremental fetch sessions (KIP-227): the broker keeps what a fetcher reads, and answers only with changes.
 
-A session knows which of its partitions are dirty, because partitions tell it (`Partition.mark_dirty`): an idle fetch
-costs nothing per partition, however many there are. Rules: an id and an epoch; epoch 0 opens, -1 is sessionless or
-closes, each following request raises the epoch by one, and an unexpected one is INVALID_FETCH_SESSION_EPOCH.
+A session knows which of its partitions are dirty, because partitions add themselves (`Partition.mark_dirty`): an idle
+fetch costs nothing per partition, however many there are. Rules: an id and an epoch; epoch 0 opens, -1 is sessionless
+or closes, each following request raises the epoch by one, and an unexpected one is INVALID_FETCH_SESSION_EPOCH.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 
 ANY_CHANGE, FOLLOWER_CHANGE = "session", "replica"
-"""What a session's waiting fetch can wait for: followers need not hear of a high watermark at once."""
+"""What a session's waiting fetch waits for: followers do not need every new high watermark at once."""
 NO_SESSION = 0
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
@@ -34,7 +34,7 @@ FetchedPartition = TopicPartition | UnknownPartition
 
 @dataclass(slots=True)
 class CachedPartition:
-    """One partition as its fetcher last asked for it, and the watermarks it was last told (-1: tell again)."""
+    """One partition as its fetcher last requested it, and the offsets last sent (-1: send again)."""
 
     name: FetchedPartition
     topic_id: bytes
@@ -61,7 +61,7 @@ class Session:
     dirty: dict[FetchedPartition, None] = field(default_factory=dict)
 
     def dirty_key(self, *, patient: bool) -> tuple[str, int]:
-        """What its waiting fetch waits for; the patient one hears of a high watermark with what comes next."""
+        """What its waiting fetch waits for; a patient one gets a high watermark with the next records."""
         return (FOLLOWER_CHANGE if patient else ANY_CHANGE, self.number)
 
     def next_epoch(self) -> int:
@@ -92,7 +92,7 @@ class Sessions:
         return session
 
     def open(self, replica: int, now: int) -> tuple[Session | None, Session | None]:
-        """(the new session or None where there is no room, the one that went for it)."""
+        """(the new session, or None if there is no room; the session that was evicted for it)."""
         evicted = None
         if len(self._sessions) >= self._slots:
             evicted = self._evictable(replica, now)

@@ -74,7 +74,7 @@ def _verify_or_proceed(
 
 
 def _verify_again(context: Context, request: ProduceRequest, proceed: Proceed, deadline: int) -> Any:
-    """The question before this request was answered, or it took too long."""
+    """The verification before this request was answered, or it took too long."""
     return _verify_or_proceed(context, request, proceed, deadline, is_late=context.now.mono >= deadline)
 
 
@@ -115,7 +115,7 @@ def _transactional(request: ProduceRequest, context: Context) -> Iterator[Batch]
 
 
 def _header(data: PartitionProduceData) -> BatchHeader | None:
-    """None where there is no transactional batch; what is wrong with it is said when it is appended."""
+    """None if there is no transactional batch; its errors are reported when it is appended."""
     records = data.records
     if not isinstance(records, memoryview | bytes | bytearray) or len(records) < HEADER_BYTES:
         return None

@@ -1,5 +1,5 @@
-"""DescribeUserScramCredentials (50): who has SCRAM credentials (KIP-554). Nobody has, for SASL is not served: a user
-that is asked for is RESOURCE_NOT_FOUND, as a user without credentials is in Kafka.
+"""DescribeUserScramCredentials (50): users with SCRAM credentials (KIP-554). The cluster stores none: every requested
+user is RESOURCE_NOT_FOUND, like a user without credentials in Kafka.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ def handle(request: DescribeUserScramCredentialsRequest, _context: Context) -> D
 
 def _result(name: str, times: int) -> DescribeUserScramCredentialsResult:
     if times > 1:
-        code, message = ErrorCode.DUPLICATE_RESOURCE, f"The user {name!r} may be named once in a request."
+        code, message = ErrorCode.DUPLICATE_RESOURCE, f"The user {name!r} appears more than once in the request."
     else:
         code, message = ErrorCode.RESOURCE_NOT_FOUND, f"The user {name!r} has no SCRAM credentials."
     return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message)

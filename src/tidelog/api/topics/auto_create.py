@@ -9,11 +9,11 @@ from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 RETRY_MS = 100
-"""So long nobody asks the controller for the same topic again, however often clients ask this broker."""
+"""The minimum time between two requests to the controller for the same topic."""
 
 
 def auto_create(names: Iterable[str], context: Context) -> None:
-    """Ask for these topics; clients come again until they are there."""
+    """Request these topics from the controller; clients retry until they exist."""
     requested, now = context.broker.topics_requested, context.now.mono
     for name in [name for name, moment in requested.items() if now - moment >= RETRY_MS]:
         del requested[name]

@@ -1,7 +1,7 @@
 """Metadata (3): brokers, topics and their partitions, from this broker's image (KIP-516, KIP-526).
 
-Addresses are those of the listener that is asked. A topic that is missing may be made on the way; the answer to this
-request is UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again.
+Addresses are those of the listener that received the request. A missing topic may be created; the answer to this
+request is still UNKNOWN_TOPIC_OR_PARTITION, and the client retries.
 """
 
 from tidelog.api import authorized_operations as operations
@@ -73,7 +73,7 @@ def _is_sound(topics: list[MetadataRequestTopic], version: int) -> bool:
 
 
 def _refused(topics: list[MetadataRequestTopic], version: int) -> MetadataResponse:
-    """Nothing but the error, as Kafka does it: from version 12 on even a code that says little."""
+    """Only the error, as Kafka does it: from version 12 on even with a vague code."""
     code = ErrorCode.INVALID_REQUEST if version < 12 else ErrorCode.UNKNOWN_SERVER_ERROR
     return MetadataResponse(
         topics=[
@@ -154,5 +154,5 @@ def _partition(
 
 
 def unreachable(partition: PartitionImage, reachable: set[int]) -> list[int]:
-    """Replicas that are offline, or on brokers without the listener that was asked."""
+    """Replicas that are offline, or on brokers without the listener of the request."""
     return [broker for broker in partition.replicas if broker in partition.offline or broker not in reachable]

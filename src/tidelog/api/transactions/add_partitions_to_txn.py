@@ -1,6 +1,7 @@
-"""AddPartitionsToTxn (24): from version 4 on leaders ask for many transactions, before that producers for their own.
+"""AddPartitionsToTxn (24): from version 4 on leaders send it for many transactions, before that producers for their
+own.
 
-Where one partition is refused none is added.
+If one partition is refused, none is added.
 """
 
 from functools import partial
@@ -23,7 +24,7 @@ from tidelog.wire.messages.transactions.add_partitions_to_txn import (
 FENCED_SINCE = 2
 BATCHED_SINCE = 4
 VERSION_2_SINCE = 5
-"""Whoever speaks this speaks transaction version 2."""
+"""Callers of this version use transaction version 2."""
 
 Codes = dict[TopicPartition, ErrorCode]
 

@@ -1,5 +1,5 @@
-"""DescribeProducers (61): the producers that a replica knows, be it the leader or not: who looks for transactions that
-hang asks one broker for all its replicas (KIP-664)."""
+"""DescribeProducers (61): the producers that a replica knows, leader or not: a tool that looks for hanging
+transactions asks one broker for all its replicas (KIP-664)."""
 
 from tidelog.api.context import Context
 from tidelog.api.records.leaders import find

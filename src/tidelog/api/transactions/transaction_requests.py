@@ -28,7 +28,7 @@ from tidelog.wire.messages.transactions.list_transactions import ListTransaction
 FENCED_SINCE = 2
 """AddOffsetsToTxn and EndTxn know PRODUCER_FENCED since this version."""
 TRANSACTION_VERSION_2_SINCE = 5
-"""Whoever speaks this version of EndTxn speaks transaction version 2."""
+"""Callers of this version of EndTxn use transaction version 2."""
 
 
 def submit(request: Any, context: Context, finish: Callable[[Any], Any]) -> Pending:

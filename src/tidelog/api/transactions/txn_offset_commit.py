@@ -64,7 +64,7 @@ def _unknown(topic: str, indexes: list[int]) -> TxnOffsetCommitResponseTopic:
 
 
 def _verify(context: Context, request: TxnOffsetCommitRequest, finish: Finish, deadline: int) -> Answer:
-    """Ask the transaction's coordinator first, where this partition does not know the transaction."""
+    """Verify with the transaction's coordinator first, if this partition does not know the transaction."""
     where = offsets_partition(request.group_id, context)
     partition = context.broker.replicas.get(*where)
     if partition is None or not request.group_id:
@@ -100,7 +100,7 @@ COORDINATOR = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""It is another coordinator that could not answer: this one is to be asked again."""
+"""Another coordinator could not answer: the client is to retry with this one."""
 
 
 def _finish(

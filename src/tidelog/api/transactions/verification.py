@@ -1,8 +1,8 @@
-"""No transaction begins in a partition of which its coordinator does not know (KIP-890): what a leader asks first.
+"""A leader verifies with the coordinator that a transaction has the partition, before it begins there (KIP-890).
 
-A guard in the partition's log makes an answer void that a marker overtook: the transaction it tells of is over. Where
-every end raises the epoch there needs to be none: after that marker the log refuses the epoch, and the marker of the
-transaction *before*, which the coordinator waits for, is no reason to refuse.
+A guard in the partition's log voids an answer that a marker overtook: its transaction is over. If every end raises the
+epoch, no guard is needed: after the marker the log refuses the epoch, and the marker of the *previous* transaction,
+which the coordinator waits for, is not a reason to refuse.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,8 +27,8 @@ UNVERIFIED = frozenset(
 
 
 class Guard(NamedTuple):
-    """A partition whose log had these producers when the question was asked. A log that was cut off or moved meanwhile
-    has others, which may know of a marker that these missed."""
+    """A partition whose log had these producers when the verification was requested. A log that was truncated or moved
+    meanwhile has others, which may know a marker that these missed."""
 
     partition: Partition
     producers: Producers

@@ -1,6 +1,6 @@
 """WriteTxnMarkers (27): the end of transactions, written by the leaders of the partitions that took part.
 
-Answered when the markers are committed. The group coordinator hears of those in its own topic.
+Answered when the markers are committed. The group coordinator is notified of those in its own topic.
 """
 
 from typing import NamedTuple

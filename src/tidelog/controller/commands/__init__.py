@@ -1,5 +1,5 @@
-"""What the controller is asked to do, or has to do: each command is a generator of store operations (`journal.Steps`).
+"""What the controller does, on request or by itself: each command is a generator of store operations (`journal.Steps`).
 
-A command reads the image, yields what it wants to write, and changes the image when it is resumed: the commit returned.
-One runs at a time (`journal.Journal`), and starts over after a conflict, so it may believe what it read.
+A command reads the image, yields its writes, and changes the image when it is resumed: the commit has returned. One
+runs at a time (`journal.Journal`), and restarts after a conflict, so it may trust what it read.
 """

@@ -1,8 +1,8 @@
 """Options of topics, brokers and groups, and client quotas (KIP-546) altered.
 
 What is requested is checked (`config.alter`, `config.quotas`), written to `/config`, and announced by a notification
-below `/config/changes`. Every broker mirrors `/config`. Resources and entities are answered one by one: one that is
-refused keeps no other from changing.
+below `/config/changes`. Every broker mirrors `/config`. Resources and entities are answered one by one: a refused
+one does not prevent others from changing.
 """
 
 from collections import Counter
@@ -84,7 +84,7 @@ def alter_incrementally(
 
 
 def replace(term: ControllerTerm, logs: LogEnds, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
-    """AlterConfigs: what is not named goes."""
+    """AlterConfigs: options that are not named are removed."""
 
     def replaced(resource: alter_configs.AlterConfigsResource, _current: Current) -> Current:
         changes = [alter.Change(config.name, alter.Operation.SET, config.value) for config in resource.configs]
@@ -132,20 +132,20 @@ def _judge_all(
 
 
 def _entity(alteration: Alteration, times: int) -> str:
-    """Where the resource's options stand below `/config`."""
+    """The path of the resource's options below `/config`."""
     name = alteration.name
     if times > 1:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "A resource may be named once in a request.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A resource appears more than once in the request.")
     if alteration.kind == BROKER:
         return f"brokers/{_broker(name)}"
     if alteration.kind == GROUP and name:
         return f"groups/{node_name(name)}"
     if alteration.kind == CLIENT_METRICS:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics (KIP-714) are not served, and have no options.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics (KIP-714) are not supported.")
     if alteration.kind not in (TOPIC, GROUP):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Resources of type {alteration.kind} cannot be altered.")
     if not name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "There are default options of brokers only.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Only brokers have default options; name the resource.")
     return f"topics/{name}"
 
 
@@ -159,7 +159,7 @@ def _check_exists(term: ControllerTerm, alteration: Alteration) -> None:
 
 def _broker(name: str) -> str:
     if name and not name.isdecimal():
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"A broker's id must be an integer, not {name!r}.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Invalid broker ID {name!r}; expected an integer.")
     return str(int(name)) if name else tree.DEFAULT_ENTITY
 
 
@@ -202,7 +202,7 @@ def _write(term: ControllerTerm, each: Alteration, number: int, known: set[str])
 
 
 def _parents(entity: str) -> Sequence[str]:
-    """The nodes above it that no store has from the start: only a user's clients stand so deep."""
+    """The nodes above it that a store does not have from the start: only a user's clients are so deep."""
     parts = entity.split("/")
     return ["/".join(parts[:end]) for end in range(2, len(parts))]
 
@@ -223,7 +223,7 @@ def _adopt(term: ControllerTerm, each: Alteration) -> None:
 
 
 ENTITY = 0
-"""An entity of quotas is no resource with a number of its own."""
+"""Quota entities have no resource type number of their own."""
 
 
 def alter_quotas(
@@ -255,7 +255,7 @@ def _judge_quotas(term: ControllerTerm, entity: quotas.Entity, ops: Iterable[OpD
     try:
         allowed = quotas.check_entity(entity)
         if times > 1:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "An entity may be named once in a request.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "An entity appears more than once in the request.")
         place = quotas.place(entity)
         return Alteration(ENTITY, "", place, _altered_quotas(term.cluster.configs.get(place, {}), list(ops), allowed))
     except ApiError as error:
@@ -264,7 +264,7 @@ def _judge_quotas(term: ControllerTerm, entity: quotas.Entity, ops: Iterable[OpD
 
 def _altered_quotas(current: Current, ops: list[OpData], allowed: quotas.Allowed) -> Current:
     if len({op.key for op in ops}) < len(ops):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "A quota may be named once for an entity.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A quota appears more than once for the entity.")
     altered = dict(current)
     for op in ops:
         if op.remove:

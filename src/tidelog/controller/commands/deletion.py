@@ -1,8 +1,8 @@
-"""Topics that go: mark, stop every replica, remove the nodes.
+"""Deletion of topics: mark, stop every replica, remove the nodes.
 
 The mark is `/admin/delete_topics/T`; from then on the topic is gone for clients. Replicas on live brokers are deleted
-at once, those on dead brokers when they return: until then the topic stays marked, its name is taken, its nodes stand.
-A new controller finds the mark and goes on. A topic under reassignment waits for its end.
+at once, those on dead brokers when they return: until then the topic stays marked, its name is taken, its nodes stay.
+A new controller finds the mark and continues. A topic under reassignment waits for its end.
 
 A request to delete is answered when all is done, or when only dead brokers hold it up.
 """
@@ -42,8 +42,8 @@ class Deletions:
         self.moving.clear()
 
     def begin(self, term: ControllerTerm, topic: Topic) -> None:
-        """Its mark is committed: clients hear that it is gone, live brokers that its replicas go. A topic under
-        reassignment lives on until that ends."""
+        """Its mark is committed: remove it from metadata, and stop its replicas on live brokers. A topic under
+        reassignment stays until that ends."""
         topic.marked = True
         if topic.is_moving:
             self.moving[topic] = None
@@ -70,7 +70,7 @@ class Deletions:
         term.pushes.push_deletion(broker, sorted(self.remaining[topic][broker], key=lambda p: p.index))
 
     def brokers_came(self, term: ControllerTerm, brokers: Iterable[int]) -> None:
-        """They hold what they held: they are told again."""
+        """They may still have the replicas: push the deletions again."""
         for broker in brokers:
             for topic, replicas in self.remaining.items():
                 if broker in replicas:
@@ -88,7 +88,7 @@ class Deletions:
                 del replicas[answered.broker]
 
     def give_up(self, broker: int) -> None:
-        """It will not come back: what it holds goes with it."""
+        """The broker will not return: treat its replicas as deleted."""
         for replicas in self.remaining.values():
             replicas.pop(broker, None)
 
@@ -144,7 +144,7 @@ def resolve(term: ControllerTerm, request: DeleteTopicsRequest) -> tuple[list[De
             continue
         results.remove(other)
         result.error_code = ErrorCode.INVALID_REQUEST
-        result.error_message = "The name and the id of one topic were given."
+        result.error_message = "The name and the ID of one topic were given."
     return results, list(topics)
 
 
@@ -152,9 +152,9 @@ def _find(term: ControllerTerm, name: str | None, topic_id: bytes, times: int) -
     if times > 1:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
     if name is None and topic_id == NO_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Neither a topic name nor an id was given.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Neither a topic name nor an ID was given.")
     if name is not None and topic_id != NO_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "A topic name and an id were given; only one may be.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Both a topic name and an ID were given; expected one of them.")
     topic = term.cluster.topic_ids.get(topic_id) if name is None else term.cluster.topics.get(name)
     if topic is None or topic.marked:
         if name is None:

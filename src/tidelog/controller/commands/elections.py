@@ -70,7 +70,7 @@ class LogEnds:
             self._may_lack[partition] = {b for b in candidates if not lives[b].holds(recorded.get(b, NO_EPOCH))}
 
     def is_known(self, partition: Partition, candidates: Iterable[int]) -> bool:
-        """Whether all of them told, and somebody has a replica."""
+        """Whether all of them answered, and at least one has a replica."""
         known = self.known.get(partition, {})
         return bool(known) and {*candidates} == known.keys() | self.lacking[partition]
 
@@ -96,7 +96,7 @@ class LogEnds:
         """Take in an answer; the partitions about which all is known now."""
         broker, partitions = self.flights.pop(token)
         requested = {partition.name: partition for partition in partitions}
-        speaks_for = getattr(response, "broker_epoch", NO_EPOCH)  # an earlier version does not say
+        speaks_for = getattr(response, "broker_epoch", NO_EPOCH)  # absent in earlier versions
         for topic in getattr(response, "topics", ()):
             for end in topic.partitions:
                 partition = requested.get((topic.topic, end.partition))  # type: ignore[call-overload]
@@ -165,7 +165,7 @@ def _report_unclean(term: ControllerTerm, partition: Partition, election: Electi
 
 
 def elect_most_complete(term: ControllerTerm, logs: LogEnds, partitions: Sequence[Partition]) -> Steps[None]:
-    """All candidates told the ends of their logs: the most complete one leads."""
+    """All candidates reported their log ends: the most complete one leads."""
     changes: Changes = {}
     for partition in term.cluster.current(partitions):
         candidates = judge(term, partition).candidates
@@ -180,7 +180,7 @@ def elect_on_request(term: ControllerTerm, logs: LogEnds, request: ElectLeadersR
     """ElectLeaders (KIP-460): preferred, or unclean where there is no leader."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         refusal: ElectLeadersResponse = refuse(
-            request, ErrorCode.INVALID_REQUEST, f"There is no election of type {request.election_type}."
+            request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}."
         )
         return refusal
     wanted = request.topic_partitions
@@ -262,7 +262,7 @@ def rebalance(term: ControllerTerm) -> Steps[None]:
 
 def elect_as_written(term: ControllerTerm, logs: LogEnds) -> Steps[None]:
     """Elect the preferred leaders that `/admin/preferred_replica_election` names, as Kafka's tool of that name wrote
-    it, as far as they can lead; a node that is not of Kafka's form goes, too."""
+    it, as far as they can lead; a malformed node is removed, too."""
     (node,) = yield [Read(tree.PREFERRED_ELECTION)]
     if not isinstance(node, Node):
         return

@@ -72,7 +72,7 @@ def _decide(
     code = check_epochs(partition.state, partition.version, broker, proposed)
     lives, state = term.cluster.lives, partition.state
     # An answer that was lost is given again, but only over that one change: the leader takes our version with it, and
-    # would refuse what it was told of the others, new replicas among them, as old.
+    # would refuse the other changes that were pushed, new replicas among them, as stale.
     again = code == ErrorCode.INVALID_UPDATE_VERSION and proposed.partition_epoch == partition.version - 1
     if (again or not code) and _holds(state, proposed.new_isr_with_epochs):
         return ErrorCode.NONE, partition

@@ -1,9 +1,9 @@
-"""Brokers that come, go and come again, or never again; failed log folders; controlled shutdown.
+"""Brokers that register, disappear and return, or are unregistered; failed log folders; controlled shutdown.
 
-A broker lives while its registration stands; its epoch is the registration's creation number. Registrations that
-vanished are dead at once; one with another epoch is a death and a birth. What is left of a dead broker is what waits
-for it: deletions of topics of which it held replicas, and its options (`unregister`). Its replicas of topics that live
-stay assigned to it until they are moved, and where it alone may hold what was committed, nobody is elected for that.
+A broker is alive while its registration exists; its epoch is the registration's creation number. A broker whose
+registration vanished is dead at once; another epoch means that it died and registered anew. What remains of a dead
+broker are deletions of topics that wait for it, and its options (`unregister`). Its other replicas stay assigned to it
+until they are moved, and if it alone may hold committed records, unregistering it elects no leader.
 """
 
 from collections.abc import Iterator
@@ -31,14 +31,14 @@ def read_brokers() -> Steps[dict[int, LiveBroker]]:
     nodes = yield [Read(f"{tree.BROKER_IDS}/{name}") for name in names]
     found: dict[int, LiveBroker] = {}
     for name, node in zip(names, nodes, strict=True):
-        with suppress(*tree.UNREADABLE):  # what is written by hand registers nobody
+        with suppress(*tree.UNREADABLE):  # malformed registrations are ignored
             if isinstance(node, Node):
                 found[int(name)] = LiveBroker(int(name), node.created, tree.parse_registration(node.data))
     return found
 
 
 def adopt(term: ControllerTerm, brokers: dict[int, LiveBroker]) -> None:
-    """These brokers live now. Who keeps its epoch keeps its place in a controlled shutdown."""
+    """Make these the live brokers. One with an unchanged epoch stays in its controlled shutdown."""
     cluster = term.cluster
     lives = {}
     for id_, broker in brokers.items():
@@ -77,8 +77,8 @@ def notice_brokers(term: ControllerTerm, logs: LogEnds) -> Steps[set[int]]:
 
 
 def notice_log_folders(term: ControllerTerm) -> Steps[None]:
-    """A broker says that a log folder failed, or has room again, not which replicas that concerns: it is told all its
-    roles again, and answers KAFKA_STORAGE_ERROR for those that it has not."""
+    """A broker reports that a log folder failed, or has room again, but not which replicas are affected: push all its
+    roles again; it answers KAFKA_STORAGE_ERROR for those that it lost."""
     (names,) = yield [Children(tree.LOG_DIR_EVENTS)]
     paths = [f"{tree.LOG_DIR_EVENTS}/{name}" for name in names]
     nodes = yield [Read(path) for path in paths]
@@ -93,7 +93,7 @@ def notice_log_folders(term: ControllerTerm) -> Steps[None]:
 
 
 def lose_replicas(term: ControllerTerm, logs: LogEnds, broker: LiveBroker, partitions: list[Partition]) -> Steps[None]:
-    """These replicas of a live broker are gone with their log folder."""
+    """These replicas of a live broker failed with their log folder."""
     lost = _of_this_life(term, broker, partitions)
     if not lost:
         return
@@ -105,7 +105,7 @@ def lose_replicas(term: ControllerTerm, logs: LogEnds, broker: LiveBroker, parti
 
 
 def find_replicas(term: ControllerTerm, logs: LogEnds, broker: LiveBroker, partitions: list[Partition]) -> Steps[None]:
-    """A log folder was full when they were to be created there, and has room again."""
+    """Their log folder was full when they were to be created, and has room again."""
     found = [partition for partition in _of_this_life(term, broker, partitions) if broker.id in partition.offline]
     if not found:
         return
@@ -117,7 +117,7 @@ def find_replicas(term: ControllerTerm, logs: LogEnds, broker: LiveBroker, parti
 
 
 def _of_this_life(term: ControllerTerm, broker: LiveBroker, partitions: list[Partition]) -> list[Partition]:
-    """None where the broker is gone or back as another since it told of them: the next life opens its folders anew."""
+    """None if the broker has died or registered anew since its report: the next life opens its folders again."""
     live = term.cluster.brokers.get(broker.id)
     return term.cluster.current(partitions) if live is not None and live.epoch == broker.epoch else []
 
@@ -125,8 +125,8 @@ def _of_this_life(term: ControllerTerm, broker: LiveBroker, partitions: list[Par
 def shut_down(
     term: ControllerTerm, logs: LogEnds, request: ControlledShutdownRequest
 ) -> Steps[ControlledShutdownResponse]:
-    """Move leaders and ISR places away from a broker that is about to stop. What nobody else can lead has no leader
-    until the broker is back, so that it may stop at once."""
+    """Move leaderships and ISR memberships away from a broker that is about to stop. A partition that no other replica
+    can lead has no leader until the broker is back, so that it may stop at once."""
     lives = term.cluster.lives
     life = lives.get(request.broker_id)
     if life is None:
@@ -167,7 +167,7 @@ def unregister(
 
 
 def _traces(term: ControllerTerm, deletions: Deletions, broker: int) -> Iterator[bool]:
-    """Whether anything tells that there was such a broker."""
+    """Traces that such a broker existed."""
     yield f"brokers/{broker}" in term.cluster.config_versions
     for topic in term.cluster.topics.values():
         yield any(broker in replicas for replicas in topic.assignment.replicas.values())

@@ -5,9 +5,9 @@ topic's node and its partitions' states, so that a controller that dies leaves o
 `ControllerTerm.arrived` names the moves that may have come to their end, `finish_moves` ends them. A topic marked for
 deletion may end its moves, not begin one.
 
-Operators of a ZooKeeper tree start reassignments without asking a broker: `/admin/reassign_partitions` names partitions
-and the replicas they are to have. Moves begin when it appears; an entry goes when its move is over, was refused, or was
-replaced or cancelled by a request; the node goes with the last entry.
+Operators of a ZooKeeper tree start reassignments without a request to a broker: `/admin/reassign_partitions` names
+partitions and their target replicas. Moves begin when it appears; an entry is removed when its move is over, was
+refused, or was replaced or cancelled by a request; the node is removed with the last entry.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -120,7 +120,7 @@ def _invalid(message: str) -> ApiError:
 
 
 class Step(NamedTuple):
-    """What of one topic goes into one multi: its node, and the states of some partitions."""
+    """The changes of one topic in one multi: its node, and the states of some partitions."""
 
     topic: Topic
     moves: Sequence[Move]
@@ -147,7 +147,7 @@ class Step(NamedTuple):
 
 
 def carry_out(term: ControllerTerm, moves: Sequence[Move], why: str) -> Steps[None]:
-    """Write as many steps into one multi as may be, and tell whom it concerns once they are committed."""
+    """Write as many steps into one multi as fit, and push the changes once they are committed."""
     of: dict[Topic, list[Move]] = {}
     for move in moves:
         of.setdefault(move.partition.topic, []).append(move)
@@ -282,7 +282,7 @@ def begin_requested(term: ControllerTerm) -> Steps[None]:
 
 
 def read_requests(term: ControllerTerm) -> Steps[tuple[list[RequestedReplicas], Node | None]]:
-    """What the node asks for; none where it is missing or is not of Kafka's form."""
+    """The entries of the node; none if it is missing or malformed."""
     (node,) = yield [Read(tree.REASSIGN_PARTITIONS)]
     term.has_requests = node is not None
     if node is None:
@@ -295,7 +295,7 @@ def read_requests(term: ControllerTerm) -> Steps[tuple[list[RequestedReplicas], 
 
 
 def forget_requests(term: ControllerTerm, partitions: Collection[Partition]) -> Steps[None]:
-    """These partitions are over with, as far as the node is concerned."""
+    """Remove the entries of these partitions from the node."""
     if not term.has_requests:
         return
     over = {partition.name for partition in partitions}

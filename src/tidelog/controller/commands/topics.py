@@ -137,7 +137,7 @@ def _created(plan: Plan, configs: list[CreatableTopicConfigs]) -> CreatableTopic
 
 
 def _adopt(term: ControllerTerm, name: str, plan: Plan, configs: dict[str, str]) -> None:
-    """The topic is committed: it joins the image and is told."""
+    """The topic is committed: add it to the image and report it."""
     cluster, topic = term.cluster, plan.topic
     topic.version = 0
     cluster.add_topic(topic)
@@ -154,7 +154,7 @@ def _adopt(term: ControllerTerm, name: str, plan: Plan, configs: dict[str, str])
 
 def check_name(term: ControllerTerm, name: str, unified: dict[str, str]) -> None:
     if name == topic_names.METADATA_TOPIC:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Nobody may create the internal topic {name}.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"The internal topic {name} cannot be created.")
     if (fault := topic_names.fault(name)) is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
     existing = term.cluster.topics.get(name)
@@ -268,8 +268,8 @@ def new_topic_id(term: ControllerTerm) -> bytes:
 
 
 def carry_out(term: ControllerTerm, plans: Sequence[Plan], slices: Slices, made: Iterable[str] = ()) -> Steps[None]:
-    """Write the nodes in as few multis as may be, then take the partitions into their topics. `made`: the partition
-    nodes that stand already, without a state."""
+    """Write the nodes in as few multis as possible, then add the partitions to their topics. `made`: the partition
+    nodes that exist already, without a state."""
     existing = set(made)
     groups: list[Group] = []
     states: list[tuple[Partition, LeadershipState]] = []

@@ -1,8 +1,8 @@
 """Compaction of this broker's replicas: which log is next, one pass at a time, in slices between other work.
 
-Who is served goes first: requests are looked at between two slices, which are smaller while some come in.
-A log that cannot be compacted is left alone, said so, and tried again later; the others go on (the dead cleaner thread
-of older brokers stopped for all).
+Requests come first: they are served between two slices, which are smaller while some arrive. A log that cannot be
+compacted is skipped, reported, and retried later; the others continue (in older Kafka versions a dead cleaner thread
+stopped compaction for all logs).
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from tidelog.partition.partition import Partition
 
 SLICE_BYTES = 64 * 1024
 SMALL_SLICE_BYTES = 16 * 1024
-"""What a request that comes in may have to wait for: some fifty microseconds, or the reading of one long batch."""
+"""What an arriving request may have to wait for: some fifty microseconds, or the reading of one long batch."""
 SECOND_MS = 1000
 MIN_STEP_BYTES = SMALL_SLICE_BYTES
 """What a step counts that looked at many records of one batch."""
@@ -70,7 +70,7 @@ class Cleaning:
         return f"<Cleaning {what}, {len(self._uncleanable)} uncleanable>"
 
     def configure(self, config: BrokerConfig) -> None:
-        """What is under way goes on as it was begun."""
+        """A pass in progress continues with its former options."""
         self._backoff_ms = max(1, config.log_cleaner_backoff_ms)
         self._memory_bytes = config.log_cleaner_dedupe_buffer_size
         self._bytes_per_second = config.log_cleaner_io_max_bytes_per_second
@@ -155,7 +155,7 @@ class Cleaning:
         return SLICE_BYTES if quiet else SMALL_SLICE_BYTES
 
     def _schedule_next_slice(self, now: Time) -> None:
-        """As long as `log.cleaner.io.max.bytes.per.second` asks for."""
+        """Wait as long as `log.cleaner.io.max.bytes.per.second` requires."""
         if self._bytes_per_second:
             self._owed_ms += self._worked * SECOND_MS / self._bytes_per_second
         self._worked = 0

@@ -1,5 +1,6 @@
-"""Folders without room. Nothing is appended there, what is there is served, and now and then it is seen whether there
-is room again. A full disk is no broken one: what did not fit was taken back, and whoever sent it sends it again.
+"""Full folders: nothing is appended there, existing records are served, and the room is checked every second.
+
+A full disk is not a failed one: what did not fit was undone, and its sender retries.
 """
 
 from collections.abc import Callable

@@ -10,7 +10,7 @@ from tidelog.model import TopicPartition
 from tidelog.ports import Disk
 
 DOUBTFUL = ".tidelog-doubtful"
-"""Stands in a folder that refused something. It needs to last no longer than the page cache does."""
+"""Marks a folder whose disk failed an operation. It need not survive the page cache."""
 
 DELETING = "-delete"
 STRAY = "-stray"
@@ -20,7 +20,7 @@ RENEWED_BYTES = 1 << 20
 
 
 class Checkpoints(NamedTuple):
-    """What the checkpoints of one folder said."""
+    """The contents of the checkpoints of one folder."""
 
     high_watermarks: Mapping[TopicPartition, int]
     recovery_points: Mapping[TopicPartition, int]
@@ -46,8 +46,8 @@ def _offsets(disk: Disk, folder: str, name: str) -> Mapping[TopicPartition, int]
 
 
 def take_clean_shutdown(disk: Disk, folder: str) -> int | None:
-    """The broker epoch of the life that stopped cleanly, None where it did not. The file goes at once: should this
-    life be killed, it must not vouch for it."""
+    """The broker epoch of the life that stopped cleanly, None if it did not. The file is removed at once: it must
+    not vouch for this life if it is killed."""
     path = f"{folder}/{checkpoints.CLEAN_SHUTDOWN}"
     if not disk.exists(path):
         return None
@@ -58,8 +58,8 @@ def take_clean_shutdown(disk: Disk, folder: str) -> int | None:
 
 
 def mark_doubtful(disk: Disk, folder: str) -> None:
-    """The folder refused something, and if it was an fsync, the operating system holds what it could not write for
-    written: the next fsync would say so, too, and a loss of power would prove it wrong."""
+    """The disk failed an operation of the folder. If it was an fsync, the operating system treats what it could not
+    write as written: the next fsync would succeed, and a power loss would lose it."""
     with suppress(DiskFailed, FileExistsError):
         disk.open(f"{folder}/{DOUBTFUL}", create=True).close()
 
@@ -112,8 +112,8 @@ def remove_deleted(disk: Disk, folders: Sequence[str]) -> None:
 
 
 def finish_moves(disk: Disk, folder: str, folders: Sequence[str]) -> None:
-    """A copy in `folder` whose mark is also that of a deleted folder in one of `folders` has taken the replica's place,
-    but for its name. What is nobody's replica must not keep that from it."""
+    """A copy in `folder` whose mark is also that of a deleted folder in one of `folders` has replaced the replica,
+    except for its name. A folder that is not a replica must not block that name."""
     for name, path, mark in list(futures(disk, folder)):
         finished = any(disk.exists(f"{other}/{name}.{mark}{DELETING}") for other in folders)
         if finished and name not in {held for held, _, _ in partitions(disk, folder)}:
@@ -133,7 +133,8 @@ def futures(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, str]
 
 
 def set_aside(disk: Disk, path: str) -> None:
-    """What stands where a new replica goes is of no known topic: its records must not pass for the new one's."""
+    """A folder at the path of a new replica belongs to no known topic: its records must not become the new
+    replica's."""
     if disk.exists(path):
         aside = path + STRAY
         disk.remove(aside)
@@ -141,8 +142,8 @@ def set_aside(disk: Disk, path: str) -> None:
 
 
 def remove_replica(disk: Disk, folder: str) -> None:
-    """Let everything in a closed replica's folder go at once. Without its metadata, which goes first, the folder is
-    nobody's replica, wherever a crash leaves the rest."""
+    """Remove everything in a closed replica's folder at once. The metadata goes first: without it the folder is not a
+    replica, wherever a crash leaves the rest."""
     files = sorted(disk.list(folder), key=lambda file: file != checkpoints.PARTITION_METADATA)
     for path in [*(f"{folder}/{file}" for file in files), folder]:
         disk.remove(path)

@@ -99,13 +99,13 @@ class Integrity:
                 del self.repairs[key]
 
     def brokers_came(self) -> None:
-        """They may have what nobody had: who reads there next need not wait for it."""
+        """New brokers may have the missing records: the next read there need not wait for `retry_at`."""
         for repair in self.repairs.values():
             if repair.retry_at is not None and not repair.unwritten:
                 repair.retry_at = self._now().mono
 
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
-        """Somebody cannot read there: NONE where an examination will tell (the partition is dirty then), else why."""
+        """A read failed there: NONE if an examination decides (the partition becomes dirty then), else the code."""
         damaged = DamagedReplica(partition, partition.log, found.segment, partition.log.cuts)
         if found.stretch is not None:
             self._examine(damaged, found.stretch)
@@ -189,7 +189,7 @@ class Integrity:
         damaged.partition.mark_dirty()
 
     def _mark_unrepairable(self, repair: Repair) -> None:
-        """Nobody has it. What only offsets and epochs cast doubt on is believed then."""
+        """No replica has it. A batch that only its offsets or epochs make suspicious is accepted then."""
         damaged, fault = repair.damaged, repair.fault
         if fault.sure:
             repair.retry_at = self._now().mono + RETRY_MS

@@ -1,10 +1,10 @@
-"""Replicas that move to another folder of their broker (KIP-113): copied into a `-future` log while they go on, which
-takes their place when it has caught up.
+"""Replicas that move to another folder of their broker (KIP-113): copied into a `-future` log while they are served; it
+replaces them when it has caught up.
 
 1. The copy grows in slices, as a follower of the replica beside it. 2. It is synced. 3. Once it has caught up again,
 the new folder's checkpoints are written, the replica's old folder gets the name of a deleted one, the copy its own,
-each durable before the next. A crash before 3 leaves a copy that goes on; within 3, a deleted folder whose mark is that
-of the copy says that the copy is the replica (`folders.finish_moves`).
+each durable before the next. A crash before 3 leaves a copy that continues; within 3, a deleted folder whose mark is
+that of the copy shows that the copy is the replica (`folders.finish_moves`).
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class Relocation:
 
 
 class Relocations:
-    """All moves of a broker. `examine` is told of a read that must be examined first."""
+    """All moves of a broker. `examine` is called for a read that must be examined first."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Relocations:
     def next_deadline(self) -> int | None:
         return min((move.due for move in self._moves.values() if move.token is None), default=None)
 
-    # What operators ask for.
+    # Requests of operators.
 
     def begin(self, name: TopicPartition, folder: str, now: Time) -> None:
         """Move the replica there, or, where it is not here yet, create it there. ApiError with Kafka's code."""
@@ -155,7 +155,7 @@ class Relocations:
             move.due = at + copied * SECOND_MS // rate
 
     def configure(self) -> None:
-        """The rate may be another: who waits for the next slice waits as long as that one says."""
+        """The rate may have changed: moves that wait for their next slice wait by the new rate."""
         for move in self._moves.values():
             self._pace(move)
         self.alarm.set(self.next_deadline)
@@ -218,7 +218,7 @@ class Relocations:
         self._report("replica.moved", name, move.folder)
 
     def _abandon(self, move: Relocation) -> None:
-        """The copy goes, if its folder lets it."""
+        """Delete the copy, if its folder allows it."""
         name = move.partition.name
         self._moves.pop(name, None)
         self.alarm.set(self.next_deadline)

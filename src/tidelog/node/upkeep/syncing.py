@@ -11,7 +11,7 @@ from tidelog.partition.partition import NEVER, Partition
 
 
 class Syncing:
-    """Asks for syncs, and tells partitions when they are durable."""
+    """Orders syncs, and notifies partitions when they are durable."""
 
     def __init__(self, replicas: HeldReplicas, out: list[Effect]) -> None:
         self._replicas = replicas
@@ -51,7 +51,7 @@ class Syncing:
         self._out.append(Sync(token, files))
 
     def done(self, token: int, now: Time) -> Partition | None:
-        """The partition that this sync made durable, if it still is here; None for syncs nobody waits for."""
+        """The partition that this sync made durable, if it is still here; None for other syncs."""
         partition, end = self._end(token)
         if partition is None or self._replicas.get(*partition.name) is not partition:
             return None

@@ -97,7 +97,7 @@ class Jobs:
             if proposal is not None:
                 self._in_sync.propose(partition.name, proposal)
             elif isinstance(partition.role, Leader) and len(partition.role.isr) < len(partition.replicas):
-                partition.mark_dirty()  # a refused proposal to expand is made again
+                partition.mark_dirty()  # a refused proposal to expand is repeated
 
     def _checkpoint(self, name: str, content_of: Callable[[str], bytes]) -> None:
         """Write what changed since it was last written."""
@@ -108,7 +108,7 @@ class Jobs:
                 self._effects.append(Replace(NOT_AWAITED, path, content))
 
     def forget_written(self, folder: str) -> None:
-        """What was written last there is not what stands there."""
+        """Forget what was written there last: the files may differ."""
         for path in [path for path in self._written if path.startswith(f"{folder}/")]:
             del self._written[path]
 
@@ -201,7 +201,7 @@ class Upkeep:
         self._replicas.folder_failed(folder, reason)
 
     def full(self, folder: str, reason: str) -> None:
-        """A checkpoint found no room, and will be written again; the old one stands."""
+        """A checkpoint did not fit, and will be written again; the old one stays."""
         self.jobs.forget_written(folder)
         self._replicas.folder_full(folder, reason)
 
