@@ -83,7 +83,7 @@ def test_a_child_that_changes_nothing_finds_nothing():
 
 
 def test_what_the_lines_of_a_child_mean():
-    at, found, done = {"at": NEAR}, {"found": NEAR, "said": "assert 1 == 2"}, {"done": True}
+    at, found, done = {"at": NEAR}, {"found": NEAR, "message": "assert 1 == 2"}, {"done": True}
 
     def meaning(lines, code, *, is_mutant=True):
         return child_process._interpret(lines, code, "test", "what it printed", is_mutant=is_mutant)

@@ -36,21 +36,21 @@ def step(shown: Step) -> Iterator[Text]:
     yield from (replica(view, width, longest) for view in shown.replicas)
 
 
-def message(said: Message) -> Text:
-    arrow = "→" if said.delivered else "⇢ held:"
-    return Text(f"   {said.source} {arrow} {said.target}  {said.kind}: {said.text}", "dim")
+def message(sent: Message) -> Text:
+    arrow = "→" if sent.delivered else "⇢ held:"
+    return Text(f"   {sent.source} {arrow} {sent.target}  {sent.kind}: {sent.text}", "dim")
 
 
 def replica(view: ReplicaView, width: int, longest: int) -> Text:
     """One row: the broker, its role, its records, and its offsets."""
     row = Text("   ")
     row.append(f"{view.broker:<3}{view.role:<{ROLE_WIDTH}}", ROLE_STYLES.get(view.role, ""))
-    for place in range(longest + 1):
-        row.append(_border(view, place))
-        if place < len(view.records):
-            record = view.records[place]
+    for index in range(longest + 1):
+        row.append(_border(view, index))
+        if index < len(view.records):
+            record = view.records[index]
             row.append(f"{_record(record):<{width}}", _style(record))
-        elif place < longest:
+        elif index < longest:
             row.append(" " * width)
     row.append(f"  LEO {view.leo}  HW {view.hw}  epochs {_epochs(view)}")
     if view.isr:
@@ -61,12 +61,12 @@ def replica(view: ReplicaView, width: int, longest: int) -> Text:
     return row
 
 
-def _border(view: ReplicaView, place: int) -> Text:
+def _border(view: ReplicaView, index: int) -> Text:
     """What is drawn before the record at this index: the high watermark, or a border between records."""
     below = sum(record.offset < view.hw for record in view.records)
-    if place == below:
+    if index == below:
         return Text(f" {HIGH_WATERMARK} ", "bold green")
-    return Text(f" {BETWEEN} " if place <= len(view.records) else "   ", "dim")
+    return Text(f" {BETWEEN} " if index <= len(view.records) else "   ", "dim")
 
 
 def _record(record: RecordView) -> str:

@@ -29,13 +29,13 @@ class OffsetTime(ParamType):
         if str(value) in TIMES:
             return TIMES[str(value)]
         try:
-            moment = int(value)
+            timestamp = int(value)
         except ValueError:
-            moment = min(TIMES.values()) - 1
-        if moment < min(TIMES.values()):
+            timestamp = min(TIMES.values()) - 1
+        if timestamp < min(TIMES.values()):
             names = ", ".join(f"{name} ({number})" for name, number in TIMES.items())
             self.fail(f"{value!r} is not valid; expected a timestamp in milliseconds or one of {names}.", param, ctx)
-        return moment
+        return timestamp
 
 
 @click.command()
@@ -47,7 +47,7 @@ class OffsetTime(ParamType):
 )
 @click.option(
     "--time",
-    "moment",
+    "timestamp",
     type=OffsetTime(),
     default="latest",
     show_default=True,
@@ -62,7 +62,7 @@ def offsets(**given: Any) -> None:
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
         wanted = {
-            TopicPartition(topic.name or "", partition.partition_index): given["moment"]
+            TopicPartition(topic.name or "", partition.partition_index): given["timestamp"]
             for topic in metadata(admin).topics
             if not (topic.is_internal and given["exclude_internal_topics"])
             for partition in topic.partitions

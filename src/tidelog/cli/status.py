@@ -105,12 +105,12 @@ def print_changes(query: QueryReplicas, interval_s: float) -> None:
     is_first = True
     while True:
         states = query()
-        moment = time.strftime("%H:%M:%S") + f".{time.time_ns() // 1_000_000 % 1000:03d}"
+        timestamp = time.strftime("%H:%M:%S") + f".{time.time_ns() // 1_000_000 % 1000:03d}"
         if states is None:
             if before is not None:
-                click.echo(f"{moment} no broker answers", err=True)
+                click.echo(f"{timestamp} no broker answers", err=True)
         else:
-            rows = [(moment, *table_row(state)) for state in changed_states(before or (), states)]
+            rows = [(timestamp, *table_row(state)) for state in changed_states(before or (), states)]
             for line in table_lines(stamped, rows)[0 if is_first else 1 :]:
                 click.echo(line)
             is_first = False

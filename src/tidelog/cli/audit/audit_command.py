@@ -93,20 +93,19 @@ def audit(
     try:
         wanted = acknowledged(history)
         given = find_log_dirs(folders)
-        limits = {"acknowledged": wanted, "piece_bytes": piece_mb * 1_000_000}
+        plan_options = {"acknowledged": wanted, "piece_bytes": piece_mb * 1_000_000}
         with ExitStack() as opened:
             make_plan: Callable[[Sequence[str]], Plan]
             if folders and not bootstrap:
-                make_plan = partial(plan_for_folders, given, compacted, limits)
+                make_plan = partial(plan_for_folders, given, compacted, plan_options)
             else:
                 make_plan = _cluster_planner(
-                    opened, bootstrap or DEFAULT_BOOTSTRAP, command_config, given, read_from, limits
+                    opened, bootstrap or DEFAULT_BOOTSTRAP, command_config, given, read_from, plan_options
                 )
             plan = make_plan(topics)
             check_history(history, wanted, {subject.name for subject in plan.subjects}, topics)
             runner = opened.enter_context(_runner(local=local, master=master))
-            tell = partial(click.echo, err=True)
-            found = run.audit(plan, runner, report_line=lambda line: tell(f"audit: {line}"))
+            found = run.audit(plan, runner, report_line=lambda line: click.echo(f"audit: {line}", err=True))
             if bootstrap or not folders:
                 found = run.confirmed(found, lambda again: run.audit(make_plan(again), runner))
     finally:
@@ -137,7 +136,7 @@ def _cluster_planner(
     config: str | None,
     given: "Sequence[LogFolder]",
     read_from: str,
-    limits: Mapping[str, Any],
+    plan_options: Mapping[str, Any],
 ) -> "Callable[[Sequence[str]], Plan]":
     """A function that plans the audit of topics of a running cluster."""
     from tidelog.audit.io import cluster
@@ -149,7 +148,7 @@ def _cluster_planner(
     written.pop("bootstrap.servers", None)
     options = parse_client_options(AdminOptions, written) if written else {}
     reached = cluster.ClusterAccess(
-        bootstrap, options, from_folders=read_from == FOLDERS, piece_bytes=limits["piece_bytes"]
+        bootstrap, options, from_folders=read_from == FOLDERS, piece_bytes=plan_options["piece_bytes"]
     )
     try:
         admin = opened.enter_context(connect(bootstrap, config))
@@ -158,7 +157,7 @@ def _cluster_planner(
 
     def make_plan(topics: Sequence[str]) -> "Plan":
         try:
-            return cluster.plan(admin, reached, topics=topics, given=given, acknowledged=limits["acknowledged"])
+            return cluster.plan(admin, reached, topics=topics, given=given, acknowledged=plan_options["acknowledged"])
         except cluster.NotFound as reason:
             raise CommandFailed(f"{reason} `tidelog topics --list` lists the existing topics.") from None
 
@@ -224,7 +223,7 @@ def find_log_dirs(given: Sequence[Path]) -> "list[LogFolder]":
 
 
 def plan_for_folders(
-    given: "Sequence[LogFolder]", compacted: Sequence[str], asked: Mapping[str, Any], topics: Sequence[str]
+    given: "Sequence[LogFolder]", compacted: Sequence[str], plan_options: Mapping[str, Any], topics: Sequence[str]
 ) -> "Plan":
     from tidelog.audit.io.plan import of_folders
 
@@ -233,4 +232,4 @@ def plan_for_folders(
         if topic not in there:
             topics_found = ", ".join(sorted(there)) or "no topic"
             raise CommandFailed(f"These folders have no replica of topic {topic}; they have {topics_found}.")
-    return of_folders(given, topics=topics, compacted=compacted, **asked)
+    return of_folders(given, topics=topics, compacted=compacted, **plan_options)

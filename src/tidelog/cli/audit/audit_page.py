@@ -76,13 +76,13 @@ def _is_broken(found: Sequence[Finding]) -> bool:
 
 def _first(report: Report) -> str:
     """The first divergence of each partition that has one, which is where to look first."""
-    told = [
+    links = [
         f'<a href="#{escape(view.name)}">{escape(view.name)}</a> at offset {view.first_divergence:,}'
         for view in report.partitions
         if view.first_divergence >= 0
     ]
-    more = f" and {len(told) - 10} more partitions" if len(told) > 10 else ""
-    return f'<p class="bad">Replicas diverge first in {", ".join(told[:10])}{more}.</p>' if told else ""
+    more = f" and {len(links) - 10} more partitions" if len(links) > 10 else ""
+    return f'<p class="bad">Replicas diverge first in {", ".join(links[:10])}{more}.</p>' if links else ""
 
 
 def _tiles(views: Sequence[tuple[PartitionView, list[Finding]]]) -> str:
@@ -110,8 +110,8 @@ def _finding(each: Finding, drawn: set[str]) -> str:
     kind = KINDS[each.kind]
     mark = f'<b class="bad">{each.kind}</b>' if each.is_broken else each.kind
     brokers = ", ".join(map(str, each.brokers))
-    place = escape(each.location)
-    where = f'<a href="#{place}">{place}</a>' if each.location in drawn else place
+    partition = escape(each.location)
+    where = f'<a href="#{partition}">{partition}</a>' if each.location in drawn else partition
     cells = (mark, kind.invariant, where, brokers, escape(each.sentence))
     return f'<tr title="{escape(kind.meaning)}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
@@ -135,7 +135,7 @@ def _partition(view: PartitionView, found: Sequence[Finding]) -> str:
 
 def _row(each: ReplicaView) -> str:
     numbers = (each.start, each.high_watermark, each.end)
-    told = ["" if number < 0 else f"{number:,}" for number in numbers]
-    told += [f"{each.batches:,}", size(each.bytes), str(each.segments or "")]
-    cells = "".join(f'<td class="number">{cell}</td>' for cell in told)
+    texts = ["" if number < 0 else f"{number:,}" for number in numbers]
+    texts += [f"{each.batches:,}", size(each.bytes), str(each.segments or "")]
+    cells = "".join(f'<td class="number">{cell}</td>' for cell in texts)
     return f"<tr><td>{each.broker}</td><td>{each.source}</td>{cells}<td>{epochs(each)}</td></tr>"

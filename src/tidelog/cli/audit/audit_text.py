@@ -64,8 +64,8 @@ def size(count: float) -> str:
 
 def epochs(replica: ReplicaView) -> str:
     """The latest leader epochs, as `epoch@start offset`."""
-    told = [f"{epoch}@{start}" for epoch, start in replica.epochs]
-    return " ".join(["…", *told[-MAX_EPOCHS:]] if len(told) > MAX_EPOCHS else told)
+    texts = [f"{epoch}@{start}" for epoch, start in replica.epochs]
+    return " ".join(["…", *texts[-MAX_EPOCHS:]] if len(texts) > MAX_EPOCHS else texts)
 
 
 def _coloured(each: Finding) -> str:
@@ -76,8 +76,8 @@ def lines(report: Report) -> Iterator[str]:
     for each in report.findings:
         who = f" broker {', '.join(map(str, each.brokers))}" if len(each.brokers) == 1 else ""
         invariant = KINDS[each.kind].invariant
-        told = f" ({invariant})" if invariant else ""
-        yield f"{_coloured(each)}{told} {escape(each.location)}{who}: {escape(each.sentence)}"
+        rule = f" ({invariant})" if invariant else ""
+        yield f"{_coloured(each)}{rule} {escape(each.location)}{who}: {escape(each.sentence)}"
     broken = sum(each.is_broken for each in report.findings)
     verdict = "[green]ok[/]" if report.is_good else f"[red]{broken} broken[/]"
     yield f"{read_summary(report)} in {report.seconds:.1f} s: {verdict}"
@@ -86,8 +86,8 @@ def lines(report: Report) -> Iterator[str]:
 def read_summary(report: Report) -> str:
     """The number of partitions and replicas, and the bytes read."""
     replicas = sum(len(partition.replicas) for partition in report.partitions)
-    told = [
+    counts = [
         f"{count} {noun}{'' if count == 1 else 's'}"
         for count, noun in ((len(report.partitions), "partition"), (replicas, "replica"))
     ]
-    return ", ".join([*told, size(report.bytes)])
+    return ", ".join([*counts, size(report.bytes)])

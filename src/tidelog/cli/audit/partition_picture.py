@@ -47,11 +47,11 @@ LEGEND = (
 
 
 def legend() -> str:
-    told = "".join(
-        f'<span><svg viewBox="0 0 16 14" class="swatch"><rect y="1" height="12" {place} {style}/></svg>{text}</span>'
-        for place, style, text in LEGEND
+    entries = "".join(
+        f'<span><svg viewBox="0 0 16 14" class="swatch"><rect y="1" height="12" {area} {style}/></svg>{text}</span>'
+        for area, style, text in LEGEND
     )
-    return f'<p class="key">{told}<span><b class="bad">▼</b> something is broken here</span></p>'
+    return f'<p class="key">{entries}<span><b class="bad">▼</b> something is broken here</span></p>'
 
 
 class Window(NamedTuple):
@@ -108,7 +108,7 @@ def _first(view: PartitionView, placed: Sequence[Finding]) -> Finding | None:
 
 def _picture(view: PartitionView, placed: Sequence[Finding], window: Window, label: str) -> str:
     shown = [each for each in placed if window.shows(each.start, each.end)]
-    parts = [part for place, each in enumerate(view.replicas) for part in _lane(view, each, shown, place, window)]
+    parts = [part for lane, each in enumerate(view.replicas) for part in _lane(view, each, shown, lane, window)]
     parts += _marks(view, shown, window)
     parts += _axis(TOP + len(view.replicas) * LANE, window)
     height = TOP + len(view.replicas) * LANE + BOTTOM
@@ -117,11 +117,11 @@ def _picture(view: PartitionView, placed: Sequence[Finding], window: Window, lab
 
 def _axis(bottom: int, window: Window) -> Iterator[str]:
     length = window.high - window.low
-    for place in range(TICKS + 1):
-        offset = window.low + length * place // TICKS
+    for tick in range(TICKS + 1):
+        offset = window.low + length * tick // TICKS
         x = window.x(offset)
-        anchor = "start" if place == 0 else "end" if place == TICKS else "middle"
-        word = "offset " if place == 0 else ""
+        anchor = "start" if tick == 0 else "end" if tick == TICKS else "middle"
+        word = "offset " if tick == 0 else ""
         yield f'<rect x="{x:.1f}" y="{bottom}" width="1" height="4" fill="var(--ink)"/>'
         yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="{anchor}">{word}{offset:,}</text>'
 
@@ -129,10 +129,10 @@ def _axis(bottom: int, window: Window) -> Iterator[str]:
 def _marks(view: PartitionView, shown: Sequence[Finding], window: Window) -> Iterator[str]:
     """A triangle over each broken range, and a line through all lanes at the first divergence."""
     broken = [(round(window.x(each.start)), each.sentence) for each in shown if each.is_broken]
-    for place in sorted({place for place, _ in broken}):
-        told = "; ".join(sentence for here, sentence in broken if here == place)
-        points = f"{place - 5},{TOP - 11} {place + 5},{TOP - 11} {place},{TOP - 2}"
-        yield f'<polygon points="{points}" fill="var(--bad)"><title>{escape(told)}</title></polygon>'
+    for mark in sorted({mark for mark, _ in broken}):
+        sentences = "; ".join(sentence for here, sentence in broken if here == mark)
+        points = f"{mark - 5},{TOP - 11} {mark + 5},{TOP - 11} {mark},{TOP - 2}"
+        yield f'<polygon points="{points}" fill="var(--bad)"><title>{escape(sentences)}</title></polygon>'
     first = view.first_divergence
     if first >= 0 and window.shows(first, first + 1):
         x, bottom = window.x(first), TOP + len(view.replicas) * LANE
@@ -144,12 +144,10 @@ def _marks(view: PartitionView, shown: Sequence[Finding], window: Window) -> Ite
         )
 
 
-def _lane(
-    view: PartitionView, each: ReplicaView, shown: Sequence[Finding], place: int, window: Window
-) -> Iterator[str]:
-    top = TOP + place * LANE + (LANE - BAR) / 2
-    said = f"broker {each.broker}{', leads' if each.broker == view.leader else ''}"
-    yield f'<text x="0" y="{top + BAR - 5:.0f}">{said}</text>'
+def _lane(view: PartitionView, each: ReplicaView, shown: Sequence[Finding], lane: int, window: Window) -> Iterator[str]:
+    top = TOP + lane * LANE + (LANE - BAR) / 2
+    label = f"broker {each.broker}{', leads' if each.broker == view.leader else ''}"
+    yield f'<text x="0" y="{top + BAR - 5:.0f}">{label}</text>'
     yield from _epochs(each, top, window)
     for one in sorted(shown, key=lambda each: (each.is_broken, each.kind not in ABSENT)):
         if each.broker in one.brokers or not one.brokers:
@@ -204,5 +202,5 @@ def _found(one: Finding, top: float, window: Window, *, is_odd: bool) -> str:
 
 
 def _rect(x: float, y: float, width: float, height: float, style: str, title: str) -> str:
-    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-    return f"<rect {place} {style}><title>{escape(title)}</title></rect>"
+    area = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    return f"<rect {area} {style}><title>{escape(title)}</title></rect>"

@@ -66,8 +66,8 @@ def _concerns(event: BrokerEvent, partition: str) -> bool:
 
 def event_lines(events: Iterable[BrokerEvent]) -> Iterator[str]:
     for event in events:
-        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.wall_ms / 1000))
-        yield f"{moment}.{event.wall_ms % 1000:03d}  broker {event.broker}  {event.kind:<20}  {event_sentence(event)}"
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.wall_ms / 1000))
+        yield f"{stamp}.{event.wall_ms % 1000:03d}  broker {event.broker}  {event.kind:<20}  {event_sentence(event)}"
 
 
 def event_sentence(event: BrokerEvent) -> str:

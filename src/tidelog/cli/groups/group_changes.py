@@ -108,9 +108,9 @@ def _offsets_at(admin: Admin, partitions: Iterable[TopicPartition], timestamp: i
     return {partition: found[partition].offset for partition in sorted(found)}
 
 
-def _offsets_for_time(admin: Admin, partitions: Iterable[TopicPartition], moment: int) -> Offsets:
+def _offsets_for_time(admin: Admin, partitions: Iterable[TopicPartition], timestamp: int) -> Offsets:
     """Offsets by timestamp; the log end offset for a partition whose records are all older."""
-    found = _offsets_at(admin, partitions, moment)
+    found = _offsets_at(admin, partitions, timestamp)
     late = [partition for partition, offset in found.items() if offset < 0]
     for topic, partition in late:
         click.echo(

@@ -61,11 +61,11 @@ class DateTime(ParamType):
         if match is None:
             self.fail(f"{value!r} is not a valid time; expected YYYY-MM-DDThh:mm:ss.sss.", param, ctx)
         try:
-            moment = datetime.fromisoformat(str(value))
+            parsed = datetime.fromisoformat(str(value))
         except ValueError as error:
             self.fail(f"{value!r} is not a valid time: {error}.", param, ctx)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+        parsed = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+        return (parsed - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 class Duration(ParamType):

@@ -76,10 +76,10 @@ def playbacks(scenarios: str | None) -> Iterator[tuple[str, Play]]:
         yield path.name, partial(_play_file, path)
 
 
-def end_of(tell: Play) -> list[object]:
+def end_of(play: Play) -> list[object]:
     """The end of a story, to compare with others; for a story that raises, the exception."""
     try:
-        verdict = tell().verdict
+        verdict = play().verdict
     except Exception as error:  # noqa: BLE001  (whatever broke is what was looked for)
         return [repr(error)]
     return [verdict.ok, [record.label for record in verdict.lost], verdict.differs, verdict.sentences]
@@ -90,19 +90,19 @@ def _play_file(path: Path) -> "Playback":
     from tidelog.lab.engine import tell
     from tidelog.lab.language import Command, read
 
-    def told(command: Command, lines: list[str]) -> None:
+    def check_output(command: Command, lines: list[str]) -> None:
         assert (lines or ["ok"]) == command.expected, f"{path.name}:{command.line}: {command.text}"
 
-    return tell(read(path.stem, path.name, path.read_text(encoding="utf-8"), VERBS), told=told)
+    return tell(read(path.stem, path.name, path.read_text(encoding="utf-8"), VERBS), told=check_output)
 
 
 def stories(orders: Mapping[str, Any], answer: AnswerFile) -> None:
     """Play all stories with all their knobs, and compare their ends with `ends`; write the ends to `into` if given."""
     known: dict[str, object] | None = orders.get("ends")
     ends: dict[str, object] = {}
-    for name, tell in playbacks(orders["scenarios"]):
+    for name, play in playbacks(orders["scenarios"]):
         answer.at(name)
-        ends[name] = end_of(tell)
+        ends[name] = end_of(play)
         if known is not None and ends[name] != known[name]:
             return answer.found(name, str(ends[name]))
     if "into" in orders:

@@ -38,11 +38,11 @@ class AnswerFile:
         self._append({"at": step})
         signal.alarm(limit)
 
-    def found(self, name: str, said: str = "") -> None:
+    def found(self, name: str, message: str = "") -> None:
         """Report that the mutant was killed; only the first report counts."""
         if not self.is_found:
             self.is_found = True
-            self._append({"found": name, "said": said})
+            self._append({"found": name, "message": message})
 
     def broken(self, why: str) -> None:
         """Report that the hunt itself failed, which is no verdict on the mutant."""
@@ -60,13 +60,13 @@ def run_child(orders: Mapping[str, Any], by: str, root: Path | None, code: bytes
     """Run a child; returns what killed the mutant, or the step that timed out, or None. `code` is the mutant's
     marshalled code. Raises ClickException if a child without a mutant fails, or the hunt itself does."""
     with TemporaryDirectory(prefix="tidelog-mutant-") as folder:
-        answer, printed = Path(folder, "answer"), Path(folder, "said")
+        answer, printed = Path(folder, "answer"), Path(folder, "output")
         answer.touch()
         whole: dict[str, Any] = {**orders, "answer": str(answer)}
         if code is not None:
-            place = Path(folder, "code")
-            place.write_bytes(code)
-            whole["code"] = str(place)
+            code_file = Path(folder, "code")
+            code_file.write_bytes(code)
+            whole["code"] = str(code_file)
         with printed.open("wb") as output:
             ended = subprocess.run(
                 [sys.executable, "-m", "tidelog.cli.simulate.drawn.child_main"],
@@ -84,7 +84,7 @@ def run_child(orders: Mapping[str, Any], by: str, root: Path | None, code: bytes
 def _interpret(lines: list[dict[str, Any]], code: int, by: str, output: str, *, is_mutant: bool) -> Killer | None:
     for line in lines:
         if "found" in line:
-            return Killer(by, line["found"], line["said"])
+            return Killer(by, line["found"], line["message"])
     if lines and "done" in lines[-1]:
         return None
     at = next((line["at"] for line in reversed(lines) if "at" in line), "the start")

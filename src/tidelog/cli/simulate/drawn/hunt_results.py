@@ -47,11 +47,11 @@ class StoredVerdicts:
 
     def load(self) -> None:
         for line in self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else ():
-            kept = json.loads(line)
-            site = Site(**kept["site"])
-            found = Killer(*kept["found"]) if kept["found"] else None
-            if found is not None or [self.tests_key, self.first, self.seeds] == kept["hunters"]:
-                verdict = MutantVerdict(site, found, kept["before"], kept["after"], kept["seconds"])
+            stored = json.loads(line)
+            site = Site(**stored["site"])
+            found = Killer(*stored["found"]) if stored["found"] else None
+            if found is not None or [self.tests_key, self.first, self.seeds] == stored["hunters"]:
+                verdict = MutantVerdict(site, found, stored["before"], stored["after"], stored["seconds"])
                 self.known[site.module, site.number] = verdict
 
     def add(self, verdict: MutantVerdict) -> None:
