@@ -179,7 +179,7 @@ def test_a_new_certificate_serves_new_connections_without_a_restart(authority, t
 
 
 def kinds(broker):
-    return [kind for _, kind, _ in list(broker.logger.kept)]
+    return [kind for _, kind, _ in list(broker.logger.lines)]
 
 
 def test_many_handshakes_that_never_end_hold_nobody_up(authority):

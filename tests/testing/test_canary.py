@@ -57,14 +57,14 @@ def cluster():
 
 
 def elections(cluster):
-    return sum(kind == "controller.elected" for broker in cluster.brokers for _, kind, _ in broker.logger.kept)
+    return sum(kind == "controller.elected" for broker in cluster.brokers for _, kind, _ in broker.logger.lines)
 
 
 def controller_epoch(cluster):
     return max(
         fields["epoch"]
         for broker in cluster.brokers
-        for _, kind, fields in list(broker.logger.kept)
+        for _, kind, fields in list(broker.logger.lines)
         if kind == "controller.elected"
     )
 

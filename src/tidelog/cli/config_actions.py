@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import click
 
 from tidelog.cli.admin_requests import alter_configs, describe_configs, describe_error, metadata
-from tidelog.cli.configs import ConfigEntity
 from tidelog.cli.options import CommandFailed, usage_error
 from tidelog.client.admin import ANY
 from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
@@ -34,6 +33,9 @@ SOURCES = {
 
 QUOTA_ENTITY_TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
 QUOTA_ENTITY_TITLES = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
+
+Entities = Sequence[tuple[str, str | None]]
+"""Pairs of kind and name; the name is '' for the default entity, None for every entity of the kind."""
 
 
 class ResourceKind(NamedTuple):
@@ -131,7 +133,7 @@ def alter_options(admin: Admin, kind: str, name: str, *, set_: Mapping[str, str]
         click.echo(f"Completed updating config for {which.word} {name}.")
 
 
-def _quota_entries(admin: Admin, entities: Sequence[ConfigEntity]) -> list[EntryWithQuotas]:
+def _quota_entries(admin: Admin, entities: Entities) -> list[EntryWithQuotas]:
     """The entities of exactly these types that have quotas."""
     components = [
         ComponentData(entity_type=QUOTA_ENTITY_TYPES[kind], match_type=_name_match(name), match=name or None)
@@ -143,11 +145,11 @@ def _quota_entries(admin: Admin, entities: Sequence[ConfigEntity]) -> list[Entry
     return list(response.entries or ())
 
 
-def _quotas_set(admin: Admin, entities: Sequence[ConfigEntity]) -> set[str]:
+def _quotas_set(admin: Admin, entities: Entities) -> set[str]:
     return {value.key for entry in _quota_entries(admin, entities) for value in entry.values}
 
 
-def describe_quotas(admin: Admin, entities: Sequence[ConfigEntity]) -> None:
+def describe_quotas(admin: Admin, entities: Entities) -> None:
     """Print a line for each entity that has quotas."""
     for entry in _quota_entries(admin, entities):
         named = {part.entity_type: part.entity_name for part in entry.entity}
@@ -165,13 +167,11 @@ def _quota_entity(kind: str, name: str | None) -> str:
     return f"the default {QUOTA_ENTITY_TITLES[kind]}" if name is None else f"{QUOTA_ENTITY_TITLES[kind]} '{name}'"
 
 
-def alter_quotas(
-    admin: Admin, entities: Sequence[ConfigEntity], *, set_: Mapping[str, str], remove: Sequence[str]
-) -> None:
-    allowed = OF_ADDRESSES if entities[0].kind == "ips" else OF_CLIENTS
+def alter_quotas(admin: Admin, entities: Entities, *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
+    allowed = OF_ADDRESSES if entities[0][0] == "ips" else OF_CLIENTS
     unknown = [name for name in (*set_, *remove) if name not in allowed]
     if unknown:
-        kinds = " and ".join(entity.kind for entity in entities)
+        kinds = " and ".join(kind for kind, _ in entities)
         raise CommandFailed(
             f"{', '.join(unknown)}: not a valid quota of {kinds}; expected one of {', '.join(allowed)}."
         )

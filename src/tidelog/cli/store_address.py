@@ -7,7 +7,6 @@ requests to them, so that errors are the same as with `--bootstrap-server`.
 
 from pathlib import Path
 
-from tidelog.cli.options import CommandFailed
 from tidelog.controller import tree
 from tidelog.errors import InvalidOption
 from tidelog.model import INTER_BROKER_LISTENER
@@ -29,14 +28,13 @@ CONNECT_MS = 3000
 
 
 def bootstrap_from_store(text: str) -> str:
-    """Addresses of the live brokers; CommandFailed if there is no such store, or no broker is registered in it."""
+    """Addresses of the live brokers; InvalidOption if there is no such store, or no broker is registered in it."""
     if _is_broker(text):
         return text
     try:
-        store_address = _parse_store(text)
-        return _registered_brokers(store_address)
-    except (StoreUnavailable, InvalidOption) as error:
-        raise CommandFailed(str(error)) from None
+        return _registered_brokers(_parse_store(text))
+    except StoreUnavailable as error:
+        raise InvalidOption(str(error)) from None
 
 
 def _parse_store(text: str) -> StoreAddress:
@@ -72,7 +70,7 @@ def _registered_brokers(store_address: StoreAddress) -> str:
     found = [_address(node) for node in nodes if isinstance(node, Node)]
     addresses = [address for address in found if address]
     if not addresses:
-        raise CommandFailed(f"No broker is registered in {store_address}.")
+        raise InvalidOption(f"No broker is registered in {store_address}.")
     return ",".join(addresses)
 
 

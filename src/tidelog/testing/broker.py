@@ -19,22 +19,22 @@ from tidelog.shell.hosting import HostedBroker
 
 START_S = 30.0
 STOP_S = 60.0
-KEPT_LINES = 10_000
+MAX_LOG_LINES = 10_000
 
 
 class BrokerCrashed(Exception):
     """A broker failed with an exception; its traceback is on stderr."""
 
 
-class KeptEvents(EventLogger):
+class RecordingLogger(EventLogger):
     """Keeps log lines for tests, as (level, kind, fields); prints only errors."""
 
     def __init__(self, who: str) -> None:
         super().__init__(who)
-        self.kept: deque[tuple[str, str, dict[str, object]]] = deque(maxlen=KEPT_LINES)
+        self.lines: deque[tuple[str, str, dict[str, object]]] = deque(maxlen=MAX_LOG_LINES)
 
     def write(self, level: str, kind: str, fields: Mapping[str, object]) -> None:
-        self.kept.append((level, kind, dict(fields)))
+        self.lines.append((level, kind, dict(fields)))
         if level == "error":
             super().write(level, kind, fields)
 
@@ -48,7 +48,7 @@ class Broker:
         self.folder = folder
         self.port = self.brokers_port = 0
         self.crashed = False
-        self.logger = KeptEvents(f"broker-{number}")
+        self.logger = RecordingLogger(f"broker-{number}")
         self._options = options
         self._hosted: HostedBroker | None = None
         self._thread: Thread | None = None
@@ -119,7 +119,7 @@ class Broker:
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             with suppress(RuntimeError):  # the deque changed during iteration
-                for _, found, fields in reversed(self.logger.kept):
+                for _, found, fields in reversed(self.logger.lines):
                     if found == kind:
                         return fields
             time.sleep(0.005)
