@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tidelog.cli.replica_positions import replica_states
+from tidelog.cli.replica_states import replica_states
 from tidelog.cli.status import rich_table
 from tidelog.shell.transport import Admin, Producer
 from tidelog.testing import Cluster

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tests.waiting import wait_for
 from tidelog.cli.admin_requests import connect
-from tidelog.cli.replica_positions import ReplicaState, replica_states
+from tidelog.cli.replica_states import ReplicaState, replica_states
 from tidelog.cli.status import changed_states, print_changes, rich_table
 from tidelog.model import TopicPartition
 from tidelog.testing import Cluster

@@ -14,7 +14,7 @@ from tidelog.cli.options import (
     cluster_options,
     flag,
     is_given,
-    the_action,
+    single_action,
     usage_error,
 )
 from tidelog.config.quotas import is_address
@@ -97,7 +97,7 @@ class ConfigEntity(NamedTuple):
 @click.option("--delete-config", help="Options to remove, e.g. k1,k2.")
 def configs(**given: Any) -> None:
     """Describe and alter options and quotas, with the flags of kafka-configs."""
-    action = the_action(given, ACTIONS)
+    action = single_action(given, ACTIONS)
     check_applicable(given, action, ACTIONS_OF_OPTION)
     entities = entities_of(given)
     if action == "alter":

@@ -91,7 +91,7 @@ def broker_options(function: Function) -> Function:
         type=Bootstrap(),
         default=DEFAULT_BOOTSTRAP,
         show_default=True,
-        callback=_brokers,
+        callback=_bootstrap_servers,
         help="Brokers to connect to, as host:port,host:port.",
     )(function)
 
@@ -100,7 +100,7 @@ def _save_store(context: click.Context, _parameter: click.Parameter, text: str |
     context.meta[_STORE] = text
 
 
-def _brokers(context: click.Context, parameter: click.Parameter, given: str) -> str:
+def _bootstrap_servers(context: click.Context, parameter: click.Parameter, given: str) -> str:
     """The brokers to connect to, looked up in the metadata store if `--zookeeper` is given."""
     store = context.meta.get(_STORE)
     if store is None or context.resilient_parsing:
@@ -121,7 +121,7 @@ def is_given(value: object) -> bool:
     return value is not None and value is not False and value != ()
 
 
-def the_action(given: Mapping[str, Any], actions: Sequence[str]) -> str:
+def single_action(given: Mapping[str, Any], actions: Sequence[str]) -> str:
     """The one action on the command line; UsageError if there is none, or more than one."""
     found = [action for action in actions if is_given(given[_name(action)])]
     if len(found) != 1:

@@ -10,7 +10,7 @@ import click
 
 from tidelog.cli.formatting import MISSING, Column, table_lines
 from tidelog.cli.options import cluster_options, flag, usage_error
-from tidelog.cli.replica_positions import ReplicaState
+from tidelog.cli.replica_states import ReplicaState
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -54,7 +54,7 @@ def status(**given: Any) -> None:
         except re.error as error:
             raise usage_error(f"--topic: {given['topic']!r} is not a valid regular expression: {error}.") from None
     from tidelog.cli.admin_requests import connect
-    from tidelog.cli.replica_positions import ReplicaState, replica_states
+    from tidelog.cli.replica_states import ReplicaState, replica_states
     from tidelog.errors import ApiError
 
     with connect(given["bootstrap_server"], given["command_config"], timeout_ms=TIMEOUT_MS) as admin:

@@ -13,7 +13,7 @@ from tidelog.cli.options import (
     check_required,
     cluster_options,
     flag,
-    the_action,
+    single_action,
 )
 
 ACTIONS = ("create", "list", "describe", "alter", "delete")
@@ -95,7 +95,7 @@ class ReplicaAssignment(ParamType):
 )
 def topics(**given: Any) -> None:
     """Create, list, describe, alter and delete topics, with the flags of kafka-topics."""
-    action = the_action(given, ACTIONS)
+    action = single_action(given, ACTIONS)
     check_applicable(given, action, ACTIONS_OF_OPTION)
     check_required(given, action, _needed(given, action))
     at_most_one(given, FILTERS)

@@ -117,7 +117,7 @@ def uncleanable(evidence: Evidence, partition: PartitionEvidence, _tidelog: Comm
         yield Finding("warning", "partition.uncleanable", _about(partition), says, [str(reason)], helps)
 
 
-def open_transactions(_evidence: Evidence, partition: PartitionEvidence, tidelog: CommandLine) -> Iterator[Finding]:
+def long_transactions(_evidence: Evidence, partition: PartitionEvidence, tidelog: CommandLine) -> Iterator[Finding]:
     for each in partition.transactions:
         knows = "" if each.transactional_id is not None else ", and no coordinator knows of it"
         because = [
@@ -138,7 +138,7 @@ def open_transactions(_evidence: Evidence, partition: PartitionEvidence, tidelog
             yield Finding("warning", "partition.long-transaction", _about(partition), says, because, helps)
 
 
-RULES = (offline, under_min_isr, under_replicated, moving, not_led_by_preferred, uncleanable, open_transactions)
+RULES = (offline, under_min_isr, under_replicated, moving, not_led_by_preferred, uncleanable, long_transactions)
 
 
 def _about(partition: PartitionEvidence) -> str:

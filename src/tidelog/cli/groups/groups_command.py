@@ -14,7 +14,7 @@ from tidelog.cli.options import (
     cluster_options,
     flag,
     is_given,
-    the_action,
+    single_action,
     usage_error,
 )
 
@@ -124,7 +124,7 @@ class Duration(ParamType):
 )
 def groups(**given: Any) -> None:
     """List, describe, reset and delete consumer groups, with the flags of kafka-consumer-groups."""
-    action = the_action(given, ACTIONS)
+    action = single_action(given, ACTIONS)
     check_applicable(given, action, ACTIONS_OF_OPTION)
     _check(given, action)
     from tidelog.cli.admin_requests import connect

@@ -13,7 +13,7 @@ from tidelog.cli.options import (
     check_required,
     cluster_options,
     flag,
-    the_action,
+    single_action,
 )
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
@@ -63,7 +63,7 @@ REQUIRED_OPTIONS = {
 @flag("progress", "Also show bytes and time left (not in Kafka's tool).")
 def reassign_partitions(**given: Any) -> None:
     """Move replicas between brokers and log directories, with the flags of kafka-reassign-partitions."""
-    action = the_action(given, ACTIONS)
+    action = single_action(given, ACTIONS)
     check_applicable(given, action, ACTIONS_OF_OPTION)
     check_required(given, action, REQUIRED_OPTIONS.get(action, ()))
     controller = given["bootstrap_controller"]

@@ -239,9 +239,6 @@ def _lines(failed: Mapping[TopicPartition, str]) -> str:
     return "\n".join(f"{partition}: {why}" for partition, why in sorted(failed.items()))
 
 
-RUN = {"generate": generate, "execute": execute, "verify": verify, "cancel": cancel, "list": list_moves}
-
-
 def print_progress(admin: Admin, moves: Mapping[TopicPartition, OngoingReassignment]) -> None:
     """Print a line for each partition that is being copied, and one for all."""
     began = time.monotonic()
@@ -288,3 +285,6 @@ def _time_left(count: int, speed: float) -> str:
     minutes, seconds = divmod(round(count / speed), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{count:,} bytes left at {speed:,.0f} B/s: {hours}:{minutes:02}:{seconds:02} to go"
+
+
+RUN = {"generate": generate, "execute": execute, "verify": verify, "cancel": cancel, "list": list_moves}

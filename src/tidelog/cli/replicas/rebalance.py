@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidelog.cli.formatting import comma_list
-from tidelog.cli.options import CommandFailed, broker_ids, check_applicable, cluster_options, flag, the_action
+from tidelog.cli.options import CommandFailed, broker_ids, check_applicable, cluster_options, flag, single_action
 
 if TYPE_CHECKING:
     from tidelog.model import TopicPartition
@@ -30,7 +30,7 @@ POLL_S = 0.2
 @click.option("--timeout", type=click.IntRange(1), help="Time limit for a batch, in ms (default: none).")
 def rebalance(**given: Any) -> None:
     """Balance replicas, bytes and leaders across brokers and racks."""
-    action = the_action(given, ACTIONS)
+    action = single_action(given, ACTIONS)
     check_applicable(given, action, ACTIONS_OF_OPTION)
     from tidelog.cli.admin_requests import connect
     from tidelog.cli.replicas.balanced_layout import even_layout
