@@ -56,7 +56,7 @@ def connect(bootstrap: str, command_config: str | None = None, *, timeout_ms: in
     check_reachable(bootstrap)
     given = properties.parse(Path(command_config).read_text(encoding="utf-8")) if command_config else {}
     options = {"default.api.timeout.ms": str(timeout_ms), "client.id": "tidelog-cli", **given}
-    options.pop("bootstrap.servers", None)
+    options.pop("bootstrap.servers", None)  # the command line names the brokers
     return Admin(bootstrap, **parse_client_options(AdminOptions, options))
 
 
@@ -192,6 +192,8 @@ def list_offsets(
 
 
 def _is_final(listed: ListedOffset | None) -> bool:
+    """Whether the result needs no retry. An unknown topic is retriable for clients, which wait for its creation, but
+    final for a tool."""
     return listed is not None and (
         listed.error not in RETRIABLE or listed.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )

@@ -94,7 +94,7 @@ def consume(**given: Any) -> None:
     from tidelog.shell.transport import Consumer
 
     found = parse_client_options(ConsumerOptions, {"client.id": "tidelog-consume", **options})
-    del found["group_id"]
+    del found["group_id"]  # passed to the consumer separately
     check_reachable(given["bootstrap_server"])
     with Consumer(given["bootstrap_server"], group, **found) as consumer:
         _select_partitions(consumer, group, given)

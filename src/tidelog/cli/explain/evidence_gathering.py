@@ -44,6 +44,7 @@ def gather(admin: Admin, wanted: Callable[[str], bool], *, watch_s: float) -> Ev
     registered = sorted(each.node_id for each in response.brokers)
     for broker in registered:
         _add_report(admin, brokers[broker], evidence)
+    # A deletion may wait for a broker that no partition and no registration names; only reports, read above, name it.
     for broker in {each for waiting in evidence.deleting.values() for each in waiting}.difference(brokers):
         brokers[broker] = BrokerEvidence(broker)
     evidence.events.sort()

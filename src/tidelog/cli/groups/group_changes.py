@@ -44,6 +44,7 @@ Offsets = dict[TopicPartition, int]
 
 def reset_offsets(admin: Admin, given: Mapping[str, Any]) -> None:
     names = [group.group_id for group in all_groups(admin)] if given["all_groups"] else list(given["group"])
+    # Every group is checked before the first one is changed.
     for name in names:
         _check_inactive(admin, name)
     plans = _plans(admin, names, given)
@@ -177,7 +178,7 @@ def parse_plans(text: str, names: list[str]) -> dict[str, Offsets]:
 def delete_groups(admin: Admin, given: Mapping[str, Any]) -> None:
     names = [group.group_id for group in all_groups(admin)] if given["all_groups"] else list(given["group"])
     failures, deleted = [], []
-    for name in names:
+    for name in names:  # a request each, since groups have different coordinators
         result = admin.ask(DeleteGroupsRequest(groups_names=[name]), Coordinator(name)).results[0]
         if result.error_code:
             failures.append(f"* Group '{name}' could not be deleted due to: {describe_error(result.error_code)}")
