@@ -38,7 +38,7 @@ def test_one_delivery_tells_of_all_its_records():
 def test_halves_have_the_records_in_their_order_and_tell_their_own_deliveries():
     parts = batch().split()
     assert [part.count for part in parts] == [2, 3]
-    assert [part.tickets for part in parts] == [1, 1]
+    assert [part.delivery_count for part in parts] == [1, 1]
     found = [record for part in parts for record in records.records(part.encoded(0))]
     assert [record.offset for record in found] == [0, 1, 0, 1, 2]
     assert [record._replace(offset=0) for record in found] == CONTENT

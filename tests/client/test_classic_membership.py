@@ -3,7 +3,7 @@
 from tests.client.ground import FETCH, HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, SYNC_GROUP
 from tests.client.group import Coordinator
 from tests.client.test_consumer import T0, T1, Story
-from tidelog.client.group.member import Stage
+from tidelog.client.group.member import MemberState
 from tidelog.client.results import Assigned, CommittedOffset, Failed, Lost, Revoked
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID, TopicPartition
@@ -27,7 +27,7 @@ class GroupStory(Story):
 
         def polled():
             self.records = self.poll(10)
-            return self.membership.stage is Stage.STABLE and self.membership.generation > generation
+            return self.membership.state is MemberState.STABLE and self.membership.generation > generation
 
         assert self.ground.run_until(polled, milliseconds)
 
@@ -70,7 +70,7 @@ def test_a_heartbeat_is_not_late_behind_a_long_poll():
     story.until_stable()
     story.ground.run(10_000)
     assert len(story.ground.requests(HEARTBEAT)) >= 9
-    assert story.membership.stage is Stage.STABLE
+    assert story.membership.state is MemberState.STABLE
 
 
 def test_an_eager_member_commits_and_gives_up_everything_before_it_joins_again():
@@ -117,7 +117,7 @@ def test_a_cooperative_member_keeps_what_it_may_keep():
     story.coordinator.phantoms = {"other": ["t"]}
     story.rebalance()
     assert ("join", [T0, T1]) in story.coordinator.log
-    story.poll_until(lambda: story.membership.generation == 3 and story.membership.stage is Stage.STABLE)
+    story.poll_until(lambda: story.membership.generation == 3 and story.membership.state is MemberState.STABLE)
     assert Revoked(frozenset({T1})) in story.events
     assert story.happened("join")[-1] == ("join", [T0])
     assert story.consumer.assignment == [T0]
@@ -173,7 +173,7 @@ def test_the_coordinator_may_move_and_may_load():
     ticket = story.ground.call(story.consumer.commit, story.ground.now, {T0: committed(1)})
     assert story.done(ticket).error is ErrorCode.NONE
     story.ground.run(5_000)
-    assert story.membership.stage is Stage.STABLE
+    assert story.membership.state is MemberState.STABLE
     assert story.membership.generation == 1
 
 
@@ -185,7 +185,7 @@ def test_a_coordinator_that_dies_is_looked_up_again():
     story.ground.coordinator = 1
     story.ground.kill(0)
     story.ground.run(10_000)
-    assert story.membership.stage is Stage.STABLE
+    assert story.membership.state is MemberState.STABLE
     assert {broker for broker, key, _, _ in story.ground.asked if key == HEARTBEAT} == {0, 1}
 
 
@@ -352,7 +352,7 @@ def test_a_client_that_can_reach_nobody_waits_quietly_though_its_coordinator_cou
         story.ground.disconnect(connection)
     story.ground.run(30_000)
     story.ground.down.clear()
-    assert story.ground.run_until(lambda: story.membership.stage is Stage.STABLE, 60_000)
+    assert story.ground.run_until(lambda: story.membership.state is MemberState.STABLE, 60_000)
 
 
 def test_a_consumer_that_closes_waits_quietly_for_its_last_commit():

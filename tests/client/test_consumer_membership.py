@@ -4,7 +4,7 @@ import pytest
 
 from tests.client.ground import OFFSET_COMMIT, OFFSET_FETCH
 from tests.client.test_consumer import T0, T1, Story
-from tidelog.client.group.member import Stage
+from tidelog.client.group.member import MemberState
 from tidelog.client.results import Assigned, CommittedOffset, Failed, Lost, Revoked
 from tidelog.errors import ErrorCode, InvalidOption
 from tidelog.wire.messages.groups.consumer_group_heartbeat import (
@@ -97,7 +97,9 @@ class ProtocolStory(Story):
         self.ground.call(self.consumer.subscribe, topics or ("t",), self.ground.now)
 
     def until_stable(self):
-        self.poll_until(lambda: self.membership.stage is Stage.STABLE and self.membership.generation == self.epoch)
+        self.poll_until(
+            lambda: self.membership.state is MemberState.STABLE and self.membership.generation == self.epoch
+        )
 
     @property
     def heartbeats(self):
@@ -149,7 +151,7 @@ def test_what_is_to_go_is_committed_first_and_kept_until_the_user_polls_again():
     story.ground.run(3 * INTERVAL_MS)
     assert story.consumer.take_events() == [Revoked(frozenset({T1}))]
     assert story.consumer.assignment == [T0]
-    assert story.membership.stage is Stage.ASSIGNING
+    assert story.membership.state is MemberState.ASSIGNING
     assert {story.said(index) for index in range(before, len(story.heartbeats))} == {None}
     story.until_stable()
     assert story.said(-1) == [0]
@@ -191,7 +193,7 @@ def test_after_an_answer_that_never_came_or_was_an_error_it_tells_all_again(answ
 def test_topics_that_change_while_a_heartbeat_is_out_are_told_by_the_next():
     story = joined()
     before = len(story.heartbeats)
-    assert story.ground.run_until(lambda: story.membership._is_asking)
+    assert story.ground.run_until(lambda: story.membership._heartbeat_in_flight)
     story.subscribe("t", "u")
     story.poll_until(lambda: len(story.heartbeats) >= before + 2)
     assert story.heartbeats[before + 1].subscribed_topic_names == ["t", "u"]

@@ -148,7 +148,7 @@ def test_no_more_than_a_broker_knows_again_is_sent_while_the_old_leader_owes_ans
         story.send(b"%d" % number)
         story.ground.run(2)
     story.ground.leaders[T0] = (2, 2)
-    story.producer.cluster.want_metadata(story.ground.now)
+    story.producer.cluster.request_metadata_update(story.ground.now)
     story.ground.run(500)
     for number in range(6, 8):
         story.send(b"%d" % number)

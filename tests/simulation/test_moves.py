@@ -6,7 +6,7 @@ removes is among the replicas, and a replica is deleted only when the controller
 
 import pytest
 
-from tidelog.client.admin import ANY, alteration
+from tidelog.client.admin import ANY, alter_configs_request
 from tidelog.config.alter import BROKER, TOPIC
 from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
@@ -52,7 +52,7 @@ def reassign(cluster, name, replicas):
 
 
 def configure(cluster, kind, name, options, target=ANY):
-    answer = ask(cluster, alteration(kind, name, options.items()), target)
+    answer = ask(cluster, alter_configs_request(kind, name, options.items()), target)
     assert answer.responses[0].error_code == 0, answer
 
 

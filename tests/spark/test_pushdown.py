@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import datasource as f
 
 from tests.spark.records import create, numbers, send
-from tidelog.client.offset_lookups import Found
+from tidelog.client.offset_lookups import FoundOffset
 from tidelog.model import TopicPartition
 from tidelog.spark.reading.batch import bounds_of
 from tidelog.spark.reading.offsets import Span
@@ -23,7 +23,7 @@ class Times:
     """A cluster whose record at offset n has the time MS + n; the second partition has none so young."""
 
     def found(self, wanted):
-        return {name: Found(max(time - MS, 0) if name == ONE else -1) for name, time in wanted.items()}
+        return {name: FoundOffset(max(time - MS, 0) if name == ONE else -1) for name, time in wanted.items()}
 
 
 def left_of(*filters):

@@ -5,7 +5,7 @@ import pytest
 
 from tests.spark.sink_steps import messages, options, rows
 from tests.spark.test_sink_kills import committed
-from tidelog.client.coordinator import coordinator_in
+from tidelog.client.coordinator import coordinator_from
 from tidelog.shell.transport import Admin
 from tidelog.spark.access import Access
 from tidelog.spark.writing import prepared_transactions
@@ -32,7 +32,7 @@ def expected(batch):
 def coordinator_of(cluster, transactional_id):
     request = FindCoordinatorRequest(key=transactional_id, key_type=1, coordinator_keys=[transactional_id])
     with Admin(cluster.bootstrap) as admin:
-        return coordinator_in(admin.ask(request))[1]
+        return coordinator_from(admin.ask(request))[1]
 
 
 def test_a_broker_dies_between_the_tasks_and_the_driver(cluster):

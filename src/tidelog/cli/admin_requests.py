@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidelog.cli.options import CommandFailed
-from tidelog.client.admin import ANY, alteration
+from tidelog.client.admin import ANY, alter_configs_request
 from tidelog.client.options import AdminOptions, ClientOptions, parse
 from tidelog.client.results import code_of
 from tidelog.config import properties
@@ -147,7 +147,7 @@ def alter_configs(
 ) -> None:
     """Set these options of one resource; None deletes an option. A broker's own options are altered at that
     `broker`."""
-    (result,) = admin.ask(alteration(kind, name, options), broker).responses
+    (result,) = admin.ask(alter_configs_request(kind, name, options), broker).responses
     if result.error_code:
         raise ApiError(code_of(result.error_code), result.error_message)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tidelog.client.backoff import Backoff, Entropy
 from tidelog.client.client import Client
-from tidelog.client.coordinator import coordinator_in
+from tidelog.client.coordinator import coordinator_from
 from tidelog.client.link import Answer
 from tidelog.client.options import Address, AdminOptions
 from tidelog.client.results import Done, code_of
@@ -61,7 +61,7 @@ _MISROUTED = frozenset(
 
 
 @dataclass(slots=True)
-class _Wish:
+class _PendingRequest:
     ticket: int
     request: Any
     target: Target
@@ -82,13 +82,13 @@ class Admin(Client):
         super().__init__(bootstrap, options, entropy)
         self._options = options
         self._last_ticket = 0
-        self._wishes: list[_Wish] = []
-        self._asking: dict[int, _Wish] = {}
+        self._pending: list[_PendingRequest] = []
+        self._in_flight: dict[int, _PendingRequest] = {}
         self._coordinators: dict[Coordinator, int] = {}
         self._results: list[Done] = []
 
     def __repr__(self) -> str:
-        return f"<Admin {len(self._wishes)} to send, {len(self._asking)} on their way>"
+        return f"<Admin {len(self._pending)} to send, {len(self._in_flight)} on their way>"
 
     def ask(
         self,
@@ -106,11 +106,11 @@ class Admin(Client):
         self._last_ticket += 1
         timeout = self._options.default_api_timeout_ms if timeout_ms is None else timeout_ms
         backoff = self.cluster.backoff()
-        wish = _Wish(self._last_ticket, request, target, now.mono + timeout, newest, backoff, retries)
-        self._wishes.append(wish)
+        pending = _PendingRequest(self._last_ticket, request, target, now.mono + timeout, newest, backoff, retries)
+        self._pending.append(pending)
         if isinstance(target, Leader):
-            self.cluster.want_topics([target.topic], now)
-        return wish.ticket, self._turn(now)
+            self.cluster.add_topics([target.topic], now)
+        return pending.ticket, self._turn(now)
 
     def take_results(self) -> list[Done]:
         """What has been answered since the last call."""
@@ -124,30 +124,30 @@ class Admin(Client):
         return self.network.take_effects()
 
     def _own_deadline(self) -> int | None:
-        return min((min(wish.retry_at, wish.deadline) for wish in self._wishes), default=None)
+        return min((min(pending.retry_at, pending.deadline) for pending in self._pending), default=None)
 
     def _advance(self, now: Time) -> None:
-        for wish in list(self._wishes):
-            if now.mono >= wish.deadline:
-                self._wishes.remove(wish)
-                self._results.append(_given_up(wish))
-            elif now.mono >= wish.retry_at or wish.metadata_seen != self.metadata.updates:
-                self._try(wish, now)
+        for pending in list(self._pending):
+            if now.mono >= pending.deadline:
+                self._pending.remove(pending)
+                self._results.append(_timed_out(pending))
+            elif now.mono >= pending.retry_at or pending.metadata_seen != self.metadata.updates:
+                self._send_pending(pending, now)
 
-    def _try(self, wish: _Wish, now: Time) -> None:
-        wish.metadata_seen = self.metadata.updates
-        if isinstance(wish.target, Coordinator) and wish.target not in self._coordinators:
-            self._find(wish, wish.target, now)
+    def _send_pending(self, pending: _PendingRequest, now: Time) -> None:
+        pending.metadata_seen = self.metadata.updates
+        if isinstance(pending.target, Coordinator) and pending.target not in self._coordinators:
+            self._look_up_coordinator(pending, pending.target, now)
             return
-        node = self._node_for(wish.target, now)
+        node = self._node_for(pending.target, now)
         if node is None:
-            wish.retry_at = now.mono + wish.backoff.next_ms()
+            pending.retry_at = now.mono + pending.backoff.next_ms()
             return
-        self._wishes.remove(wish)
-        self._asking[wish.ticket] = wish
-        timeout = min(self._options.request_timeout_ms, wish.deadline - now.mono)
-        handle = partial(self._answered, wish)
-        self.cluster.ask(node, wish.request, handle, now, timeout_ms=timeout, newest=wish.newest)
+        self._pending.remove(pending)
+        self._in_flight[pending.ticket] = pending
+        timeout = min(self._options.request_timeout_ms, pending.deadline - now.mono)
+        handle = partial(self._answered, pending)
+        self.cluster.send_request(node, pending.request, handle, now, timeout_ms=timeout, newest=pending.newest)
 
     def _node_for(self, target: Target, now: Time) -> int | None:
         """Where the request goes; None where that is not known yet."""
@@ -160,55 +160,57 @@ class Admin(Client):
         else:
             node = self.metadata.controller if target == CONTROLLER else target
         if node is None or node < 0 or not self.network.knows(node):
-            self.cluster.want_metadata(now)
+            self.cluster.request_metadata_update(now)
             return None
         return node
 
-    def _find(self, wish: _Wish, target: Coordinator, now: Time) -> None:
+    def _look_up_coordinator(self, pending: _PendingRequest, target: Coordinator, now: Time) -> None:
         node = self.network.any_node(now.mono)
         if node is None:
-            wish.retry_at = now.mono + wish.backoff.next_ms()
+            pending.retry_at = now.mono + pending.backoff.next_ms()
             return
         request = FindCoordinatorRequest(key=target.key, key_type=target.key_type, coordinator_keys=[target.key])
-        self._wishes.remove(wish)
-        self._asking[wish.ticket] = wish
-        timeout = min(self._options.request_timeout_ms, wish.deadline - now.mono)
-        self.cluster.ask(node, request, partial(self._found, wish, target), now, timeout_ms=timeout)
+        self._pending.remove(pending)
+        self._in_flight[pending.ticket] = pending
+        timeout = min(self._options.request_timeout_ms, pending.deadline - now.mono)
+        self.cluster.send_request(
+            node, request, partial(self._coordinator_found, pending, target), now, timeout_ms=timeout
+        )
 
-    def _found(self, wish: _Wish, target: Coordinator, answer: Answer, now: Time) -> None:
-        del self._asking[wish.ticket]
-        self._wishes.append(wish)
-        code, node = (answer.fault, -1) if answer.fault else coordinator_in(answer.response)[:2]
+    def _coordinator_found(self, pending: _PendingRequest, target: Coordinator, answer: Answer, now: Time) -> None:
+        del self._in_flight[pending.ticket]
+        self._pending.append(pending)
+        code, node = (answer.fault, -1) if answer.fault else coordinator_from(answer.response)[:2]
         if code is ErrorCode.NONE:
             self._coordinators[target] = node
-            wish.retry_at = now.mono
+            pending.retry_at = now.mono
         elif code in RETRIABLE or answer.fault:
-            wish.last_fault = code
-            wish.retry_at = now.mono + wish.backoff.next_ms()
+            pending.last_fault = code
+            pending.retry_at = now.mono + pending.backoff.next_ms()
         else:
-            self._wishes.remove(wish)
-            self._results.append(Done(wish.ticket, error=code, message="the coordinator cannot be found"))
+            self._pending.remove(pending)
+            self._results.append(Done(pending.ticket, error=code, message="the coordinator cannot be found"))
 
-    def _answered(self, wish: _Wish, answer: Answer, now: Time) -> None:
-        del self._asking[wish.ticket]
+    def _answered(self, pending: _PendingRequest, answer: Answer, now: Time) -> None:
+        del self._in_flight[pending.ticket]
         fault = answer.fault
         if not fault:
-            fault = _misrouted(answer.response) if wish.retries and _is_role(wish.target) else ErrorCode.NONE
-            wish.last_response = answer.response
+            fault = _misrouted(answer.response) if pending.retries and _is_role(pending.target) else ErrorCode.NONE
+            pending.last_response = answer.response
         if not fault:
-            self._results.append(Done(wish.ticket, answer.response))
-        elif fault is ErrorCode.UNSUPPORTED_VERSION or not wish.retries:
-            self._results.append(Done(wish.ticket, error=fault, message=f"broker {answer.node} gave no answer"))
+            self._results.append(Done(pending.ticket, answer.response))
+        elif fault is ErrorCode.UNSUPPORTED_VERSION or not pending.retries:
+            self._results.append(Done(pending.ticket, error=fault, message=f"broker {answer.node} gave no answer"))
         else:
-            self._retry(wish, fault, now)
+            self._retry(pending, fault, now)
 
-    def _retry(self, wish: _Wish, fault: ErrorCode, now: Time) -> None:
-        if isinstance(wish.target, Coordinator):
-            self._coordinators.pop(wish.target, None)
-        self.cluster.want_metadata(now)
-        wish.last_fault = fault
-        wish.retry_at = now.mono + wish.backoff.next_ms()
-        self._wishes.append(wish)
+    def _retry(self, pending: _PendingRequest, fault: ErrorCode, now: Time) -> None:
+        if isinstance(pending.target, Coordinator):
+            self._coordinators.pop(pending.target, None)
+        self.cluster.request_metadata_update(now)
+        pending.last_fault = fault
+        pending.retry_at = now.mono + pending.backoff.next_ms()
+        self._pending.append(pending)
 
 
 def _is_role(target: Target) -> bool:
@@ -216,11 +218,11 @@ def _is_role(target: Target) -> bool:
     return target == CONTROLLER or not isinstance(target, int)
 
 
-def _given_up(wish: _Wish) -> Done:
+def _timed_out(pending: _PendingRequest) -> Done:
     """The answer after the deadline: the last one that came, though somebody else should have given it."""
-    if wish.last_response is not None:
-        return Done(wish.ticket, wish.last_response)
-    return Done(wish.ticket, error=wish.last_fault, message="nobody answered in time")
+    if pending.last_response is not None:
+        return Done(pending.ticket, pending.last_response)
+    return Done(pending.ticket, error=pending.last_fault, message="nobody answered in time")
 
 
 def _misrouted(response: Any) -> ErrorCode:
@@ -240,7 +242,9 @@ def error_codes(message: Any) -> Iterator[ErrorCode]:
                     yield from error_codes(item)
 
 
-def alteration(kind: int, name: str, options: Iterable[tuple[str, str | None]]) -> IncrementalAlterConfigsRequest:
+def alter_configs_request(
+    kind: int, name: str, options: Iterable[tuple[str, str | None]]
+) -> IncrementalAlterConfigsRequest:
     """Set these options of one resource, or delete those whose value is None."""
     configs = [
         AlterableConfig(name=option, config_operation=Operation.DELETE if value is None else Operation.SET, value=value)

@@ -73,7 +73,7 @@ class Client:
             while True:
                 for answer in answers:
                     answer.token(answer, now)
-                self.cluster.maybe_renew(now)
+                self.cluster.maybe_update_metadata(now)
                 self._advance(now)
                 answers = self.network.take_answers()
                 if not answers:

@@ -1,6 +1,6 @@
 """A cluster as a client sees it: connections to its brokers, and metadata that is renewed where it is due.
 
-`ask` takes the function that handles the answer, with its first arguments bound; `take_answers` hands the answers to
+`send_request` takes the function that handles the answer, with its first arguments bound; `take_answers` hands the answers to
 the turn of the client, which calls it.
 """
 
@@ -30,10 +30,10 @@ class Cluster:
         self.network = Network(bootstrap, options, entropy)
         self.metadata = Metadata()
         self._creates_topics = creates_topics
-        self._renew_at = 0
-        self._renew_not_before = 0
-        self._renewing = False
-        self._renew_backoff = self.backoff()
+        self._update_at = 0
+        self._update_not_before = 0
+        self._is_updating = False
+        self._update_backoff = self.backoff()
 
     def __repr__(self) -> str:
         return f"<Cluster {self.network} {self.metadata}>"
@@ -42,7 +42,7 @@ class Cluster:
         """The waits between tries of one request, as the options have them."""
         return Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms, self.entropy)
 
-    def ask(
+    def send_request(
         self,
         node: int,
         request: Any,
@@ -60,49 +60,49 @@ class Cluster:
 
     # Metadata.
 
-    def want_metadata(self, now: Time) -> None:
+    def request_metadata_update(self, now: Time) -> None:
         """What is known has proved wrong: ask again, as soon as the wait since the last answer is over."""
-        self._renew_at = min(self._renew_at, max(now.mono, self._renew_not_before))
+        self._update_at = min(self._update_at, max(now.mono, self._update_not_before))
 
-    def want_topics(self, topics: Iterable[str], now: Time) -> None:
-        """Keep these topics' metadata too from now on; new ones are asked for at once."""
+    def add_topics(self, topics: Iterable[str], now: Time) -> None:
+        """Keep these topics' metadata too from now on; new ones are requested for at once."""
         unknown = set(topics) - self.metadata.interest
         if unknown:
             self.metadata.interest |= unknown
-            self._renew_at = now.mono
+            self._update_at = now.mono
 
-    def maybe_renew(self, now: Time) -> bool:
-        if self._renewing or now.mono < self._renew_at:
+    def maybe_update_metadata(self, now: Time) -> bool:
+        if self._is_updating or now.mono < self._update_at:
             return False
         node = self.network.any_node(now.mono)
         if node is None:
-            self._renew_at = self._renew_not_before = self.network.next_usable_at
+            self._update_at = self._update_not_before = self.network.next_usable_at
             return False
-        self._renewing = True
-        asked = None if self.metadata.wants_all else frozenset(self.metadata.interest)
+        self._is_updating = True
+        requested = None if self.metadata.wants_all else frozenset(self.metadata.interest)
         request = self.metadata.request(creates_topics=self._creates_topics)
-        self.ask(node, request, partial(self._renewed, asked), now)
+        self.send_request(node, request, partial(self._metadata_answered, requested), now)
         return True
 
-    def _renewed(self, asked: frozenset[str] | None, answer: Answer, now: Time) -> None:
-        self._renewing = False
+    def _metadata_answered(self, requested: frozenset[str] | None, answer: Answer, now: Time) -> None:
+        self._is_updating = False
         if not answer.fault and not answer.response.error_code:
             self.metadata.update(answer.response)
             self._learn_addresses()
-            if asked is not None and (self.metadata.wants_all or self.metadata.interest != asked):
-                self._renew_at = now.mono
+            if requested is not None and (self.metadata.wants_all or self.metadata.interest != requested):
+                self._update_at = now.mono
                 return
             if not self.metadata.is_incomplete():
-                self._renew_backoff.succeeded()
-                self._renew_not_before = now.mono + self.options.retry_backoff_ms
-                self._renew_at = now.mono + self.options.metadata_max_age_ms
+                self._update_backoff.succeeded()
+                self._update_not_before = now.mono + self.options.retry_backoff_ms
+                self._update_at = now.mono + self.options.metadata_max_age_ms
                 return
-        self._renew_at = self._renew_not_before = now.mono + self._renew_backoff.next_ms()
+        self._update_at = self._update_not_before = now.mono + self._update_backoff.next_ms()
 
     @property
     def deadline(self) -> int | None:
         """When the client's turn must come at the latest, for the sake of connections and metadata."""
-        return earliest(self.network.deadline, None if self._renewing else self._renew_at)
+        return earliest(self.network.deadline, None if self._is_updating else self._update_at)
 
     def learn_endpoints(self, endpoints: Iterable[Any]) -> None:
         """Brokers that an answer named beside the current leaders (KIP-951)."""

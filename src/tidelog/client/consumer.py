@@ -10,9 +10,9 @@ from typing import Any
 
 from tidelog.client.backoff import Entropy
 from tidelog.client.client import Client
-from tidelog.client.fetcher import RESETS, Fetcher, Whole, isolation_level
+from tidelog.client.fetcher import RESETS, FetchedBatches, Fetcher, isolation_level
 from tidelog.client.group.group import PROTOCOLS, Group
-from tidelog.client.offset_lookups import Found, Lookups
+from tidelog.client.offset_lookups import FoundOffset, OffsetLookups
 from tidelog.client.options import Address, ConsumerOptions
 from tidelog.client.positions import Need, PartitionPosition, Positions
 from tidelog.client.results import CommittedOffset, ConsumerRecord, Done, Event, Failed, GroupPlace
@@ -35,7 +35,7 @@ class Consumer(Client):
         self.positions = Positions()
         self.group = None if options.group_id is None else Group(options.group_id, self.cluster, options)
         self._fetcher = Fetcher(self.cluster, self.positions, options)
-        self._lookups = Lookups(self.cluster, isolation_level(options))
+        self._lookups = OffsetLookups(self.cluster, isolation_level(options))
         self._pattern: re.Pattern[str] | None = None
         self._is_subscribed = False
         self._metadata_seen = -1
@@ -64,7 +64,7 @@ class Consumer(Client):
         self.metadata.wants_all = True
         self._metadata_seen = -1
         self._subscribe((), now)
-        self.cluster.want_metadata(now)
+        self.cluster.request_metadata_update(now)
         return self._turn(now)
 
     def assign(self, partitions: Collection[TopicPartition], now: Time) -> list[Effect]:
@@ -73,7 +73,7 @@ class Consumer(Client):
         self._was_polled = False
         self.positions.assign(partitions)
         self._auto_commit_at = now.mono + self.options.auto_commit_interval_ms
-        self.cluster.want_topics({partition.topic for partition in partitions}, now)
+        self.cluster.add_topics({partition.topic for partition in partitions}, now)
         return self._turn(now)
 
     def unsubscribe(self, now: Time) -> list[Effect]:
@@ -82,34 +82,34 @@ class Consumer(Client):
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        return list(self.positions.places)
+        return list(self.positions.by_partition)
 
     # Where to read.
 
     def seek(self, partition: TopicPartition, offset: int, now: Time, *, leader_epoch: int = -1) -> list[Effect]:
         """Hand out from that offset next; KeyError where the partition is not assigned."""
-        self.positions.places[partition].move(offset, leader_epoch)
+        self.positions.by_partition[partition].move(offset, leader_epoch)
         return self._turn(now)
 
     def seek_to(self, partitions: Collection[TopicPartition], timestamp: int, now: Time) -> list[Effect]:
         """Go to EARLIEST, LATEST or the first record at or after a timestamp (at the end where there is none)."""
         for partition in partitions:
-            self.positions.places[partition].reset(timestamp)
+            self.positions.by_partition[partition].reset(timestamp)
         return self._turn(now)
 
     def position(self, partition: TopicPartition) -> int | None:
         """The offset of the next record to hand out; None while it is being found."""
-        offset = self.positions.places[partition].offset
+        offset = self.positions.by_partition[partition].offset
         return offset if offset >= 0 else None
 
     def pause(self, partitions: Collection[TopicPartition], now: Time) -> list[Effect]:
         for partition in partitions:
-            self.positions.places[partition].is_paused = True
+            self.positions.by_partition[partition].is_paused = True
         return self._turn(now)
 
     def resume(self, partitions: Collection[TopicPartition], now: Time) -> list[Effect]:
         for partition in partitions:
-            self.positions.places[partition].is_paused = False
+            self.positions.by_partition[partition].is_paused = False
         return self._turn(now)
 
     # Reading.
@@ -117,23 +117,23 @@ class Consumer(Client):
     def poll(self, now: Time, most: int | None = None) -> tuple[list[ConsumerRecord], list[Effect]]:
         """The next records, at most `max.poll.records`; says too that what was handed out before is processed."""
         taken: list[ConsumerRecord] = []
-        if self._may_hand_out(now):
+        if self._can_return_records(now):
             taken = self._fetcher.take(self.options.max_poll_records if most is None else most, now)
         return taken, self._turn(now)
 
-    def poll_whole(self, now: Time, until: int | None = None) -> tuple[list[Whole], list[Effect]]:
+    def poll_batches(self, now: Time, until: int | None = None) -> tuple[list[FetchedBatches], list[Effect]]:
         """As `poll`, but what was fetched as it came, for who decodes batches himself. The two do not mix. A partition
         whose position is not below `until` any more is paused: nothing behind is fetched in advance."""
-        taken = self._fetcher.take_whole(now) if self._may_hand_out(now) else []
-        for place in self.positions.places.values():
-            place.is_paused |= until is not None and place.offset >= until
+        taken = self._fetcher.take_batches(now) if self._can_return_records(now) else []
+        for position in self.positions.by_partition.values():
+            position.is_paused |= until is not None and position.offset >= until
         return taken, self._turn(now)
 
-    def _may_hand_out(self, now: Time) -> bool:
+    def _can_return_records(self, now: Time) -> bool:
         self._was_polled = True
         if self._is_subscribed and self.group is not None:
             self.group.membership.polled(now)
-        self._commit_by_itself(now)
+        self._maybe_auto_commit(now)
         is_giving_up = self.group is not None and self.group.membership.must_commit
         return not is_giving_up and not self._is_closing
 
@@ -165,7 +165,7 @@ class Consumer(Client):
     @property
     def group_place(self) -> GroupPlace:
         """For positions in transactions (`TransactionalProducer.send_offsets`)."""
-        assert self.group is not None, "a consumer without a group has no place in one"
+        assert self.group is not None, "a consumer without a group has no position in one"
         membership = self.group.membership
         member = membership.member_id if membership.generation >= 0 else ""
         return GroupPlace(self.options.group_id or "", membership.generation, member, self.options.group_instance_id)
@@ -181,7 +181,7 @@ class Consumer(Client):
         return ticket, self._turn(now)
 
     def look_up(self, wanted: Mapping[TopicPartition, int], now: Time) -> tuple[int, list[Effect]]:
-        """Offsets for timestamps, EARLIEST or LATEST. `Done.value`: `Found` by partition."""
+        """Offsets for timestamps, EARLIEST or LATEST. `Done.value`: `FoundOffset` by partition."""
         ticket = self._ticket()
         finish = self._finish(ticket, "the offsets cannot be found")
         self._lookups.look_up(wanted, finish, now, self.options.default_api_timeout_ms)
@@ -210,7 +210,7 @@ class Consumer(Client):
     def is_closed(self) -> bool:
         return self._closed
 
-    # The turn.
+    # The version.
 
     def _advance(self, now: Time) -> None:
         if self._is_closing and (self.group is None or self.group.offsets.is_idle):
@@ -220,7 +220,7 @@ class Consumer(Client):
             return
         if self.group is not None:
             self._advance_group(self.group, now)
-        self._find_places(now)
+        self._find_offsets(now)
         self._lookups.advance(now)
         if self.group is not None:
             self.group.offsets.advance(now)
@@ -237,7 +237,7 @@ class Consumer(Client):
         group.membership.advance(now)
         self._events += group.membership.events
         group.membership.events.clear()
-        if group.membership.owned != self.positions.places.keys():
+        if group.membership.owned != self.positions.by_partition.keys():
             self.positions.assign(group.membership.owned)
 
     def _matching(self, pattern: re.Pattern[str]) -> list[str]:
@@ -256,7 +256,7 @@ class Consumer(Client):
             raise InvalidOption("to subscribe needs a group.id")
         self._is_subscribed = True
         self._auto_commit_at = now.mono + self.options.auto_commit_interval_ms
-        self.cluster.want_topics(topics, now)
+        self.cluster.add_topics(topics, now)
         self.group.membership.subscribe(topics)
 
     def _leave_group(self, reason: str, now: Time) -> None:
@@ -268,95 +268,105 @@ class Consumer(Client):
 
     # Places.
 
-    def _find_places(self, now: Time) -> None:
+    def _find_offsets(self, now: Time) -> None:
         """See to it that every partition gets an offset."""
-        places = self.positions.places
-        uncommitted = [partition for partition in places if places[partition].wants(Need.COMMITTED, now.mono)]
+        by_partition = self.positions.by_partition
+        uncommitted = [
+            partition for partition in by_partition if by_partition[partition].needs(Need.COMMITTED, now.mono)
+        ]
         if uncommitted and self.group is not None:
             self._fetch_committed(self.group, uncommitted, now)
         else:
             for partition in uncommitted:
-                self._reset(partition, places[partition], now)
-        unknown = {p: place.reset_to for p, place in places.items() if place.wants(Need.OFFSET, now.mono)}
+                self._reset(partition, by_partition[partition], now)
+        unknown = {
+            p: position.reset_to for p, position in by_partition.items() if position.needs(Need.OFFSET, now.mono)
+        }
         if unknown:
             self._fetch_offsets(unknown, now)
 
     def _fetch_committed(self, group: Group, partitions: Collection[TopicPartition], now: Time) -> None:
-        turns = self._mark_busy(partitions)
+        versions = self._mark_busy(partitions)
 
         def finish(value: Mapping[TopicPartition, CommittedOffset] | None, code: ErrorCode, now: Time) -> None:
-            for partition, place in self._unmoved(turns):
+            for partition, position in self._not_moved_since(versions):
                 if code or value is None:
-                    self._trouble(partition, place, code, "has no known committed offset", now)
+                    self._report_failure(partition, position, code, "has no known committed offset", now)
                 elif partition in value:
-                    place.move(value[partition].offset, value[partition].leader_epoch)
+                    position.move(value[partition].offset, value[partition].leader_epoch)
                     self._learn_epoch(partition, value[partition].leader_epoch, now)
                 else:
-                    self._reset(partition, place, now)
+                    self._reset(partition, position, now)
 
         group.offsets.fetch(partitions, finish, now, self.options.default_api_timeout_ms)
 
     def _fetch_offsets(self, wanted: Mapping[TopicPartition, int], now: Time) -> None:
-        turns = self._mark_busy(wanted)
+        versions = self._mark_busy(wanted)
 
-        def finish(found: Mapping[TopicPartition, Found], code: ErrorCode, now: Time) -> None:
-            for partition, place in self._unmoved(turns):
+        def finish(found: Mapping[TopicPartition, FoundOffset], code: ErrorCode, now: Time) -> None:
+            for partition, position in self._not_moved_since(versions):
                 if partition not in found:
-                    self._trouble(partition, place, code, "has no known offsets", now)
+                    self._report_failure(partition, position, code, "has no known offsets", now)
                 elif found[partition].offset >= 0:
-                    place.move(found[partition].offset)
+                    position.move(found[partition].offset)
                     self._learn_epoch(partition, found[partition].leader_epoch, now)
                 else:
-                    place.reset(-1)  # no record is that young: the end
+                    position.reset(-1)  # no record is that young: the end
 
         self._lookups.look_up(wanted, finish, now, self.options.default_api_timeout_ms)
 
     def _learn_epoch(self, partition: TopicPartition, leader_epoch: int, now: Time) -> None:
-        """A leader of an older epoch than that of the place where reading begins does not know of it."""
+        """A leader of an older epoch than that of the position where reading begins does not know of it."""
         if self.metadata.learn_epoch(partition, leader_epoch):
-            self.cluster.want_metadata(now)
+            self.cluster.request_metadata_update(now)
 
     def _mark_busy(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         for partition in partitions:
-            self.positions.places[partition].is_busy = True
-        return {partition: self.positions.places[partition].turn for partition in partitions}
+            self.positions.by_partition[partition].is_busy = True
+        return {partition: self.positions.by_partition[partition].version for partition in partitions}
 
-    def _unmoved(self, turns: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, PartitionPosition]]:
+    def _not_moved_since(
+        self, versions: Mapping[TopicPartition, int]
+    ) -> list[tuple[TopicPartition, PartitionPosition]]:
         """Those that are still assigned, and were not moved by hand meanwhile; they are not busy any more."""
-        places = [(p, self.positions.places[p]) for p in turns if p in self.positions.places]
-        unmoved = [(partition, place) for partition, place in places if place.turn == turns[partition]]
-        for _, place in unmoved:
-            place.is_busy = False
+        by_partition = [(p, self.positions.by_partition[p]) for p in versions if p in self.positions.by_partition]
+        unmoved = [
+            (partition, position) for partition, position in by_partition if position.version == versions[partition]
+        ]
+        for _, position in unmoved:
+            position.is_busy = False
         return unmoved
 
-    def _reset(self, partition: TopicPartition, place: PartitionPosition, now: Time) -> None:
+    def _reset(self, partition: TopicPartition, position: PartitionPosition, now: Time) -> None:
         to = RESETS[self.options.auto_offset_reset]
         if to is None and not self._was_polled:
             return  # a seek may follow the assignment
         if to is None:
-            self._trouble(
+            self._report_failure(
                 partition,
-                place,
+                position,
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 "has no committed offset, and auto.offset.reset is none",
                 now,
             )
         else:
-            place.reset(to)
+            position.reset(to)
 
-    def _trouble(
-        self, partition: TopicPartition, place: PartitionPosition, code: ErrorCode, reason: str, now: Time
+    def _report_failure(
+        self, partition: TopicPartition, position: PartitionPosition, code: ErrorCode, reason: str, now: Time
     ) -> None:
         self._events.append(Failed(code, f"{partition} {reason}", (partition,)))
-        place.failed(now.mono, self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
+        position.failed(now.mono, self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
 
     # Commits.
 
     def _processed(self) -> dict[TopicPartition, CommittedOffset]:
         known = self.positions.known()
-        return {partition: CommittedOffset(place.offset, "", place.epoch) for partition, place in known.items()}
+        return {
+            partition: CommittedOffset(position.offset, "", position.epoch) for partition, position in known.items()
+        }
 
-    def _commit_by_itself(self, now: Time) -> None:
+    def _maybe_auto_commit(self, now: Time) -> None:
         """At intervals, and before partitions are given up."""
         if self.group is None or self._is_auto_committing:
             return

@@ -23,7 +23,7 @@ GROUP = 0
 TRANSACTION = 1
 
 LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""Answers that mean that the coordinator must be looked up again."""
+"""Answers that mean that the coordinator must be looked up retry_later."""
 
 
 class CoordinatorFinder:
@@ -34,7 +34,7 @@ class CoordinatorFinder:
         self._key = key
         self._key_type = key_type
         self._node: int | None = None
-        self._is_asking = False
+        self._is_looking_up = False
         self._backoff = cluster.backoff()
         self.retry_at = 0
         self.refused = ErrorCode.NONE
@@ -44,7 +44,7 @@ class CoordinatorFinder:
 
     def node(self, now: Time) -> int | None:
         """The node to ask; None while it is looked up."""
-        if self._node is None and not self._is_asking and now.mono >= self.retry_at and not self.refused:
+        if self._node is None and not self._is_looking_up and now.mono >= self.retry_at and not self.refused:
             self._look_up(now)
         return self._node
 
@@ -54,7 +54,7 @@ class CoordinatorFinder:
 
     @property
     def deadline(self) -> int | None:
-        return self.retry_at if self._node is None and not self._is_asking and not self.refused else None
+        return self.retry_at if self._node is None and not self._is_looking_up and not self.refused else None
 
     def lost(self, now: Time) -> None:
         """It is not there any more."""
@@ -62,8 +62,8 @@ class CoordinatorFinder:
             self._node = None
             self.retry_at = now.mono + self._backoff.next_ms()
 
-    def judge(self, code: ErrorCode, fault: ErrorCode, now: Time) -> bool:
-        """Whether an answer means that the request is to be sent again, perhaps to another broker."""
+    def handle_error(self, code: ErrorCode, fault: ErrorCode, now: Time) -> bool:
+        """Whether an answer means that the request is to be sent retry_later, perhaps to another broker."""
         if (fault and fault is not ErrorCode.UNSUPPORTED_VERSION) or code in LOST:
             self.lost(now)
             return True
@@ -74,15 +74,15 @@ class CoordinatorFinder:
         if node is None:
             self.retry_at = self._cluster.network.next_usable_at
             return
-        self._is_asking = True
+        self._is_looking_up = True
         request = FindCoordinatorRequest(key=self._key, key_type=self._key_type, coordinator_keys=[self._key])
-        self._cluster.ask(node, request, self._found, now)
+        self._cluster.send_request(node, request, self._coordinator_found, now)
 
-    def _found(self, answer: Answer, now: Time) -> None:
-        self._is_asking = False
+    def _coordinator_found(self, answer: Answer, now: Time) -> None:
+        self._is_looking_up = False
         code = answer.fault
         if answer.response is not None:
-            code, node, host, port = coordinator_in(answer.response)
+            code, node, host, port = coordinator_from(answer.response)
             if not code:
                 self._node = COORDINATOR_LINKS + node
                 self._cluster.network.add(self._node, host, port)
@@ -93,7 +93,7 @@ class CoordinatorFinder:
         self.retry_at = now.mono + self._backoff.next_ms()
 
 
-def coordinator_in(response: FindCoordinatorResponse) -> tuple[ErrorCode, int, str, int]:
+def coordinator_from(response: FindCoordinatorResponse) -> tuple[ErrorCode, int, str, int]:
     """(error, broker id, host, port) of the one coordinator that was asked for, in all versions."""
     found = response.coordinators[0] if response.coordinators else response
     return code_of(found.error_code), found.node_id, found.host, found.port
@@ -101,15 +101,15 @@ def coordinator_in(response: FindCoordinatorResponse) -> tuple[ErrorCode, int, s
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class CoordinatorRequest:
-    """It waits to be sent (again), or is on its way; `last` is what it failed with before. Monotonic milliseconds."""
+    """It waits to be sent (retry_later), or is on its way; `last_error` is what it failed with before. Monotonic milliseconds."""
 
     request: Any
     deadline: int
     newest: int
     backoff: Backoff
     retry_at: int = 0
-    is_out: bool = False
-    last: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
+    is_in_flight: bool = False
+    last_error: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
 
     def send(
         self, cluster: Cluster, finder: CoordinatorFinder, answered: Callable[[Answer, Time], None], now: Time
@@ -119,12 +119,12 @@ class CoordinatorRequest:
         self.retry_at = 0
         if node is None:
             return
-        self.is_out = True
+        self.is_in_flight = True
         timeout_ms = min(cluster.options.request_timeout_ms, self.deadline - now.mono)
-        cluster.ask(node, self.request, answered, now, timeout_ms=timeout_ms, newest=self.newest)
+        cluster.send_request(node, self.request, answered, now, timeout_ms=timeout_ms, newest=self.newest)
 
-    def again(self, code: ErrorCode, now: Time) -> None:
-        self.last = code
+    def retry_later(self, code: ErrorCode, now: Time) -> None:
+        self.last_error = code
         self.retry_at = now.mono + self.backoff.next_ms()
 
 
@@ -153,7 +153,7 @@ class CoordinatorRequests:
     def is_idle(self) -> bool:
         return not self._queue
 
-    def ask(
+    def submit(
         self,
         request: Any,
         code_in: Callable[[Any], ErrorCode],
@@ -163,7 +163,7 @@ class CoordinatorRequests:
         timeout_ms: int,
         newest: int = 32767,
     ) -> None:
-        """`code_in` finds the code in a response; a retriable one is tried again."""
+        """`code_in` finds the code in a response; a retriable one is tried retry_later."""
         call = _QueuedRequest(
             request=request,
             deadline=now.mono + timeout_ms,
@@ -175,10 +175,10 @@ class CoordinatorRequests:
         self._queue.append(call)
 
     def advance(self, now: Time) -> None:
-        while self._queue and not self._queue[0].is_out:
+        while self._queue and not self._queue[0].is_in_flight:
             call = self._queue[0]
             if now.mono >= call.deadline or self.finder.refused:
-                self._end(call, self.finder.refused or call.last, None, now)
+                self._end(call, self.finder.refused or call.last_error, None, now)
             elif now.mono >= call.retry_at:
                 call.send(self._cluster, self.finder, partial(self._answered, call), now)
                 return
@@ -188,7 +188,7 @@ class CoordinatorRequests:
     @property
     def deadline(self) -> int | None:
         """When `advance` has something to do though nothing happened."""
-        if not self._queue or self._queue[0].is_out:
+        if not self._queue or self._queue[0].is_in_flight:
             return None
         call = self._queue[0]
         if call.retry_at:
@@ -197,11 +197,11 @@ class CoordinatorRequests:
         return call.deadline if found is None else min(call.deadline, found)
 
     def _answered(self, call: _QueuedRequest, answer: Answer, now: Time) -> None:
-        call.is_out = False
+        call.is_in_flight = False
         code = answer.fault or call.code_in(answer.response)
-        is_again = self.finder.judge(code, answer.fault, now) or (code in RETRIABLE and not answer.fault)
-        if is_again and answer.fault is not ErrorCode.UNSUPPORTED_VERSION:
-            call.again(code, now)
+        is_retried = self.finder.handle_error(code, answer.fault, now) or (code in RETRIABLE and not answer.fault)
+        if is_retried and answer.fault is not ErrorCode.UNSUPPORTED_VERSION:
+            call.retry_later(code, now)
         else:
             self._end(call, code, answer.response, now)
 

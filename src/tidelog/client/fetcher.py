@@ -37,7 +37,7 @@ RESETS: Mapping[str, int | None] = {"earliest": EARLIEST, "latest": LATEST, "non
 """The values of `auto.offset.reset`."""
 
 
-class Whole(NamedTuple):
+class FetchedBatches(NamedTuple):
     """One partition's answer for who decodes it himself: `batches` are those in `raw` that hold records to be read, of
     which those below `start` are not wanted."""
 
@@ -49,17 +49,17 @@ class Whole(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Buffered:
-    """What is left of one partition's answer; of no use once the place has made another turn."""
+    """What is left of one partition's answer; of no use once the position has made another version."""
 
     partition: TopicPartition
-    turn: int
+    version: int
     raw: bytes
     batches: Iterator[records.BatchHeader]
     content: Iterator[ConsumerRecord]
 
 
 class Fetcher:
-    """Keeps the buffer filled for all places that are known and not paused."""
+    """Keeps the buffer filled for all by_partition that are known and not paused."""
 
     def __init__(self, cluster: Cluster, positions: Positions, options: ConsumerOptions) -> None:
         self._cluster = cluster
@@ -69,90 +69,92 @@ class Fetcher:
         self._buffer: deque[_Buffered] = deque()
         self._busy_nodes: set[int] = set()
         self.events: list[Event] = []
-        self._seen = 0
+        self._last_advance = 0
 
     def __repr__(self) -> str:
         return f"<Fetcher {len(self._buffer)} buffered, asking {sorted(self._busy_nodes)}>"
 
     # Handing out.
 
-    def take(self, most: int, now: Time) -> list[ConsumerRecord]:
-        """The next records, at most that many, partition by partition; positions move with them."""
+    def take(self, max_records: int, now: Time) -> list[ConsumerRecord]:
+        """The next records, at max_records that many, partition by partition; positions move with them."""
         taken: list[ConsumerRecord] = []
         paused: list[_Buffered] = []
-        while self._buffer and len(taken) < most:
+        while self._buffer and len(taken) < max_records:
             buffered = self._buffer[0]
-            place = self._positions.places.get(buffered.partition)
-            if place is None or place.turn != buffered.turn:
+            position = self._positions.by_partition.get(buffered.partition)
+            if position is None or position.version != buffered.version:
                 self._buffer.popleft()
-            elif place.is_paused:
+            elif position.is_paused:
                 paused.append(self._buffer.popleft())
-            elif self._take_from(buffered, place, taken, most, now):
+            elif self._take_from(buffered, position, taken, max_records, now):
                 self._buffer.popleft()
         self._buffer.extendleft(reversed(paused))
         return taken
 
-    def take_whole(self, now: Time) -> list[Whole]:
+    def take_batches(self, now: Time) -> list[FetchedBatches]:
         """Everything that is there, answer by answer; positions move behind it."""
-        taken: list[Whole] = []
+        taken: list[FetchedBatches] = []
         waiting, self._buffer = self._buffer, deque()
         for buffered in waiting:
-            place = self._positions.places.get(buffered.partition)
-            if place is not None and place.turn == buffered.turn:
-                if place.is_paused:
+            position = self._positions.by_partition.get(buffered.partition)
+            if position is not None and position.version == buffered.version:
+                if position.is_paused:
                     self._buffer.append(buffered)
                     continue
-                whole = Whole(buffered.partition, place.offset, buffered.raw, [])
-                self._pass(buffered, place, buffered.batches, whole.batches.append, now)
-                taken.append(whole)
+                fetched = FetchedBatches(buffered.partition, position.offset, buffered.raw, [])
+                self._hand_out(buffered, position, buffered.batches, fetched.batches.append, now)
+                taken.append(fetched)
         return taken
 
     def _take_from(
-        self, buffered: _Buffered, place: PartitionPosition, taken: list[ConsumerRecord], most: int, now: Time
+        self, buffered: _Buffered, position: PartitionPosition, taken: list[ConsumerRecord], max_records: int, now: Time
     ) -> bool:
         """Whether nothing is left."""
-        left = most - len(taken)
-        self._pass(buffered, place, islice(buffered.content, left), taken.append, now)
-        return len(taken) < most
+        left = max_records - len(taken)
+        self._hand_out(buffered, position, islice(buffered.content, left), taken.append, now)
+        return len(taken) < max_records
 
-    def _pass(
-        self, buffered: _Buffered, place: PartitionPosition, content: Iterator[T], on: Callable[[T], None], now: Time
+    def _hand_out(
+        self, buffered: _Buffered, position: PartitionPosition, content: Iterator[T], on: Callable[[T], None], now: Time
     ) -> None:
-        """Hand on what can be read; what cannot is told, and tried again from there."""
+        """Hand on what can be read; what cannot is data, and tried again from there."""
         try:
             for each in content:
                 on(each)
         except ApiError as error:
-            self._fail(buffered.partition, place, error.code, f"{buffered.partition} at {place.offset}: {error}", now)
+            self._report_failure(
+                buffered.partition, position, error.code, f"{buffered.partition} at {position.offset}: {error}", now
+            )
 
     def _batches(
-        self, place: PartitionPosition, raw: bytes, aborted: Sequence[AbortedTransaction]
+        self, position: PartitionPosition, raw: bytes, aborted: Sequence[AbortedTransaction]
     ) -> Iterator[records.BatchHeader]:
         """The batches of an answer that records are handed out of, those of aborted transactions left out. What no
-        record is handed out of (control batches, the end of a compacted batch) moves the place too."""
-        is_aborted = _Aborted(aborted, self._isolation_level)
+        record is handed out of (control batches, the end of a compacted batch) moves the position too."""
+        is_aborted = _AbortedFilter(aborted, self._isolation_level)
         for batch in records.batches(raw):
-            if batch.next_offset > place.offset:
+            if batch.next_offset > position.offset:
                 if self._options.check_crcs:
                     records.check_crc(raw, batch)
                 if not is_aborted(raw, batch) and not batch.is_control:
                     yield batch
-                place.offset = max(place.offset, batch.next_offset)
-                place.epoch = batch.leader_epoch
+                position.offset = max(position.offset, batch.next_offset)
+                position.epoch = batch.leader_epoch
 
     @staticmethod
     def _read(
-        partition: TopicPartition, place: PartitionPosition, raw: bytes, batches: Iterator[records.BatchHeader]
+        partition: TopicPartition, position: PartitionPosition, raw: bytes, batches: Iterator[records.BatchHeader]
     ) -> Iterator[ConsumerRecord]:
-        """Their records, from the place's offset on; the place moves with each."""
+        """Their records, from the position's offset on; the position moves with each."""
         topic, number = partition
         for batch in batches:
-            start = place.offset
+            start = position.offset
             time_type = batch.timestamp_type
             for offset, timestamp, key, value, headers in records.records(raw, batch):
                 if offset >= start:
-                    place.offset = offset + 1
-                    place.epoch = batch.leader_epoch
+                    position.offset = offset + 1
+                    position.epoch = batch.leader_epoch
                     yield ConsumerRecord(
                         topic, number, offset, timestamp, key, value, headers, batch.leader_epoch, time_type
                     )
@@ -160,50 +162,50 @@ class Fetcher:
     # Asking.
 
     def advance(self, now: Time) -> None:
-        self._seen = now.mono
+        self._last_advance = now.mono
         buffered = {item.partition for item in self._buffer if self._is_current(item)}
         by_node: defaultdict[int, list[TopicPartition]] = defaultdict(list)
-        for place_of, place in self._positions.places.items():
-            if place.is_paused or place_of in buffered or not place.wants(Need.NOTHING, now.mono):
+        for partition, position in self._positions.by_partition.items():
+            if position.is_paused or partition in buffered or not position.needs(Need.NOTHING, now.mono):
                 continue
-            node = self._node_for(place_of, place, now)
+            node = self._node_for(partition, position, now)
             if node is None or not self._cluster.network.is_usable(node, now.mono):
-                self._cluster.want_metadata(now)
+                self._cluster.request_metadata_update(now)
             elif node not in self._busy_nodes:
-                by_node[node].append(place_of)
+                by_node[node].append(partition)
         for node, partitions in by_node.items():
-            self._ask(node, partitions, now)
+            self._send_fetch(node, partitions, now)
 
     @property
     def deadline(self) -> int | None:
         """The next partition that is to be tried again."""
-        seen = self._seen
-        waiting = [place.retry_at for place in self._positions.places.values() if place.retry_at > seen]
+        last = self._last_advance
+        waiting = [position.retry_at for position in self._positions.by_partition.values() if position.retry_at > last]
         return min(waiting) if waiting else None
 
     def _is_current(self, buffered: _Buffered) -> bool:
-        place = self._positions.places.get(buffered.partition)
-        return place is not None and place.turn == buffered.turn
+        position = self._positions.by_partition.get(buffered.partition)
+        return position is not None and position.version == buffered.version
 
-    def _node_for(self, partition: TopicPartition, place: PartitionPosition, now: Time) -> int | None:
-        if place.read_replica >= 0:
-            if now.mono < place.read_replica_until and place.read_replica in self._cluster.metadata.brokers:
-                return place.read_replica
-            place.read_replica = -1
+    def _node_for(self, partition: TopicPartition, position: PartitionPosition, now: Time) -> int | None:
+        if position.read_replica >= 0:
+            if now.mono < position.read_replica_until and position.read_replica in self._cluster.metadata.brokers:
+                return position.read_replica
+            position.read_replica = -1
         return self._cluster.metadata.leader(partition)
 
-    def _ask(self, node: int, partitions: Sequence[TopicPartition], now: Time) -> None:
+    def _send_fetch(self, node: int, partitions: Sequence[TopicPartition], now: Time) -> None:
         metadata = self._cluster.metadata
         topics = []
-        asked: dict[TopicPartition, int] = {}
+        requested: dict[TopicPartition, int] = {}
         for topic, numbers in by_topic(partitions):
             wanted = FetchTopic(topic=topic, topic_id=metadata.topic_id(topic))
             for number in numbers:
                 partition = TopicPartition(topic, number)
-                place = self._positions.places[partition]
-                place.is_busy = True
-                asked[partition] = place.turn
-                wanted.partitions.append(self._question(partition, place))
+                position = self._positions.by_partition[partition]
+                position.is_busy = True
+                requested[partition] = position.version
+                wanted.partitions.append(self._partition_request(partition, position))
             topics.append(wanted)
         request = FetchRequest(
             max_wait_ms=self._options.fetch_max_wait_ms,
@@ -217,108 +219,110 @@ class Fetcher:
         names = {topic.topic_id: topic.topic for topic in topics}
         newest = _NEWEST_WITH_NAMES if NO_ID in names else 32767
         timeout = self._options.request_timeout_ms + self._options.fetch_max_wait_ms
-        handle = partial(self._answered, asked, names)
-        self._cluster.ask(node, request, handle, now, timeout_ms=timeout, newest=newest)
+        handle = partial(self._answered, requested, names)
+        self._cluster.send_request(node, request, handle, now, timeout_ms=timeout, newest=newest)
 
-    def _question(self, partition: TopicPartition, place: PartitionPosition) -> FetchPartition:
+    def _partition_request(self, partition: TopicPartition, position: PartitionPosition) -> FetchPartition:
         return FetchPartition(
             partition=partition.partition,
             current_leader_epoch=self._cluster.metadata.leader_epoch(partition),
-            fetch_offset=place.offset,
-            last_fetched_epoch=place.epoch,
+            fetch_offset=position.offset,
+            last_fetched_epoch=position.epoch,
             partition_max_bytes=self._options.max_partition_fetch_bytes,
         )
 
     # Answers.
 
     def _answered(
-        self, asked: Mapping[TopicPartition, int], names: Mapping[bytes, str], answer: Answer, now: Time
+        self, requested: Mapping[TopicPartition, int], names: Mapping[bytes, str], answer: Answer, now: Time
     ) -> None:
         self._busy_nodes.discard(answer.node)
-        places = {
-            partition: place
-            for partition, turn in asked.items()
-            if (place := self._positions.places.get(partition)) is not None and place.turn == turn
+        by_partition = {
+            partition: position
+            for partition, version in requested.items()
+            if (position := self._positions.by_partition.get(partition)) is not None and position.version == version
         }
-        for place in places.values():
-            place.is_busy = False
+        for position in by_partition.values():
+            position.is_busy = False
         code = answer.fault or code_of(answer.response.error_code)
         if code:
-            self._cluster.want_metadata(now)
-            for place in places.values():
-                self._back_off(place, now)
+            self._cluster.request_metadata_update(now)
+            for position in by_partition.values():
+                self._back_off(position, now)
             return
         self._cluster.learn_endpoints(answer.response.node_endpoints)
-        for partition, told in _partitions(answer.response.responses, names):
-            if partition in places:
-                self._judge(partition, places[partition], told, now)
+        for partition, data in _partitions(answer.response.responses, names):
+            if partition in by_partition:
+                self._handle_partition(partition, by_partition[partition], data, now)
 
-    def _judge(self, partition: TopicPartition, place: PartitionPosition, told: PartitionData, now: Time) -> None:
-        code = code_of(told.error_code)
-        if code:
-            self._judge_error(partition, place, code, told, now)
-            return
-        place.failures = 0
-        place.high_watermark = told.high_watermark
-        place.last_stable_offset = told.last_stable_offset
-        place.log_start_offset = told.log_start_offset
-        if told.preferred_read_replica >= 0:
-            self._prefer(place, told.preferred_read_replica, now)
-        if told.diverging_epoch.end_offset >= 0:
-            self._truncated(partition, place, told.diverging_epoch.end_offset, told.diverging_epoch.epoch)
-        elif told.records:
-            raw = bytes(told.records)  # type: ignore[arg-type]  # a view into the frame, which is about to go
-            batches = self._batches(place, raw, told.aborted_transactions or ())
-            content = self._read(partition, place, raw, batches)
-            self._buffer.append(_Buffered(partition, place.turn, raw, batches, content))
-
-    def _prefer(self, place: PartitionPosition, replica: int, now: Time) -> None:
-        """A leader sends to a replica. Where it came back since the metadata were read, these are renewed first: else
-        the leader is asked again, and says the same, without end."""
-        if replica in self._cluster.metadata.brokers:
-            place.read_replica = replica
-            place.read_replica_until = now.mono + self._options.metadata_max_age_ms
-        else:
-            self._cluster.want_metadata(now)
-            self._back_off(place, now)
-
-    def _truncated(self, partition: TopicPartition, place: PartitionPosition, end_offset: int, epoch: int) -> None:
-        offset = min(end_offset, place.offset)
-        self.events.append(Truncated(partition, place.offset, offset))
-        place.move(offset, epoch)
-
-    def _judge_error(
-        self, partition: TopicPartition, place: PartitionPosition, code: ErrorCode, told: PartitionData, now: Time
+    def _handle_partition(
+        self, partition: TopicPartition, position: PartitionPosition, data: PartitionData, now: Time
     ) -> None:
-        place.read_replica, was_replica = -1, place.read_replica >= 0
+        code = code_of(data.error_code)
+        if code:
+            self._handle_error(partition, position, code, data, now)
+            return
+        position.failures = 0
+        position.high_watermark = data.high_watermark
+        position.last_stable_offset = data.last_stable_offset
+        position.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            self._read_from_replica(position, data.preferred_read_replica, now)
+        if data.diverging_epoch.end_offset >= 0:
+            self._truncated(partition, position, data.diverging_epoch.end_offset, data.diverging_epoch.epoch)
+        elif data.records:
+            raw = bytes(data.records)  # type: ignore[arg-type]  # a view into the frame, which is about to go
+            batches = self._batches(position, raw, data.aborted_transactions or ())
+            content = self._read(partition, position, raw, batches)
+            self._buffer.append(_Buffered(partition, position.version, raw, batches, content))
+
+    def _read_from_replica(self, position: PartitionPosition, replica: int, now: Time) -> None:
+        """A leader sends to a replica. Where it came back since the metadata were read, these are renewed first: else
+        the leader is requested again, and says the same, without end."""
+        if replica in self._cluster.metadata.brokers:
+            position.read_replica = replica
+            position.read_replica_until = now.mono + self._options.metadata_max_age_ms
+        else:
+            self._cluster.request_metadata_update(now)
+            self._back_off(position, now)
+
+    def _truncated(self, partition: TopicPartition, position: PartitionPosition, end_offset: int, epoch: int) -> None:
+        offset = min(end_offset, position.offset)
+        self.events.append(Truncated(partition, position.offset, offset))
+        position.move(offset, epoch)
+
+    def _handle_error(
+        self, partition: TopicPartition, position: PartitionPosition, code: ErrorCode, data: PartitionData, now: Time
+    ) -> None:
+        position.read_replica, was_replica = -1, position.read_replica >= 0
         if code is ErrorCode.OFFSET_OUT_OF_RANGE and not was_replica:
             to = RESETS[self._options.auto_offset_reset]
             if to is None:
-                reason = f"{partition} has no offset {place.offset}, and auto.offset.reset is none"
-                self._fail(partition, place, code, reason, now)
+                reason = f"{partition} has no offset {position.offset}, and auto.offset.reset is none"
+                self._report_failure(partition, position, code, reason, now)
             else:
-                place.reset(to)
+                position.reset(to)
         elif code in RETRIABLE or code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            leader = told.current_leader
+            leader = data.current_leader
             if not self._cluster.metadata.learn_leader(partition, leader.leader_id, leader.leader_epoch):
-                self._cluster.want_metadata(now)
-                self._back_off(place, now)
+                self._cluster.request_metadata_update(now)
+                self._back_off(position, now)
         else:
-            self._fail(partition, place, code, f"{partition} cannot be fetched: {code.name}", now)
+            self._report_failure(partition, position, code, f"{partition} cannot be fetched: {code.name}", now)
 
-    def _back_off(self, place: PartitionPosition, now: Time) -> None:
-        place.failed(now.mono, self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
+    def _back_off(self, position: PartitionPosition, now: Time) -> None:
+        position.failed(now.mono, self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
 
-    def _fail(
-        self, partition: TopicPartition, place: PartitionPosition, code: ErrorCode, reason: str, now: Time
+    def _report_failure(
+        self, partition: TopicPartition, position: PartitionPosition, code: ErrorCode, reason: str, now: Time
     ) -> None:
         """Tell it, and try again after a while: what is wrong may be put right."""
         self.events.append(Failed(code, reason, (partition,)))
-        self._back_off(place, now)
+        self._back_off(position, now)
 
 
-class _Aborted:
-    """Whether a batch belongs to an aborted transaction, asked for batch after batch in the order of the log: a
+class _AbortedFilter:
+    """Whether a batch belongs to an aborted transaction, requested for batch after batch in the order of the log: a
     transaction of the list begins at its first offset and ends at its producer's abort marker."""
 
     def __init__(self, transactions: Sequence[AbortedTransaction], isolation: int) -> None:
@@ -346,5 +350,5 @@ def isolation_level(options: ConsumerOptions) -> int:
 def _partitions(responses: Sequence[Any], names: Mapping[bytes, str]) -> Iterator[tuple[TopicPartition, PartitionData]]:
     for topic in responses:
         name = topic.topic or names.get(topic.topic_id, "")
-        for told in topic.partitions:
-            yield TopicPartition(name, told.partition_index), told
+        for data in topic.partitions:
+            yield TopicPartition(name, data.partition_index), data

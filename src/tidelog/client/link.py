@@ -18,12 +18,12 @@ _SOFTWARE = ("tidelog", "0.1.0")
 _HANDSHAKE = object()  # the token of the one request that a link makes for itself
 
 
-class State(Enum):
-    """CONNECTING waits for the world, ASKING for the broker's versions; only READY sends requests."""
+class LinkState(Enum):
+    """CONNECTING waits for the world, NEGOTIATING for the broker's versions; only READY sends requests."""
 
     IDLE = auto()
     CONNECTING = auto()
-    ASKING = auto()
+    NEGOTIATING = auto()
     READY = auto()
 
 
@@ -63,7 +63,7 @@ class Link:
         self.node = node
         self.host = host
         self.port = port
-        self.state = State.IDLE
+        self.state = LinkState.IDLE
         self.connection = 0
         self.effects: list[Effect] = []
         self.answers: list[Answer] = []
@@ -88,10 +88,10 @@ class Link:
 
     def is_usable(self, now_ms: int) -> bool:
         """Whether a call would be sent, or at least a connection tried, at once."""
-        return self.state is not State.IDLE or now_ms >= self.retry_at
+        return self.state is not LinkState.IDLE or now_ms >= self.retry_at
 
     def versions_of(self, key: int) -> tuple[int, int] | None:
-        """The range that both sides speak; None before the link is ready, or where there is none."""
+        """The range that common sides speak; None before the link is ready, or where there is none."""
         theirs = self._versions.get(key)
         schema = SCHEMAS[key]
         if theirs is None:
@@ -102,25 +102,25 @@ class Link:
     def submit(self, call: Call) -> None:
         """Send the call when the link is ready."""
         self.waiting.append(call)
-        if self.state is State.READY:
+        if self.state is LinkState.READY:
             self._flush()
 
     def open(self, connection: int, deadline: int) -> None:
         """Begin to connect; to be called when idle and `retry_at` has come."""
-        self.state = State.CONNECTING
+        self.state = LinkState.CONNECTING
         self.connection = connection
         self._setup_deadline = deadline
         self.effects.append(Connect(connection, self.host, self.port))
 
     @property
     def wants_connection(self) -> bool:
-        return self.state is State.IDLE and bool(self.waiting)
+        return self.state is LinkState.IDLE and bool(self.waiting)
 
     def connected(self) -> None:
-        self.state = State.ASKING
-        self._ask_versions(SCHEMAS[API_VERSIONS].max_version)
+        self.state = LinkState.NEGOTIATING
+        self._request_versions(SCHEMAS[API_VERSIONS].max_version)
 
-    def _ask_versions(self, version: int) -> None:
+    def _request_versions(self, version: int) -> None:
         request = SCHEMAS[API_VERSIONS].request(client_software_name=_SOFTWARE[0], client_software_version=_SOFTWARE[1])
         call = Call(_HANDSHAKE, API_VERSIONS, request, self._setup_deadline)
         self._send(call, version)
@@ -129,7 +129,7 @@ class Link:
         """The connection is gone, or is given up with a reason: every call is answered by its fault."""
         if close_reason is not None:
             self.effects.append(Close(self.connection, close_reason))
-        self.state = State.IDLE
+        self.state = LinkState.IDLE
         self.connection = 0
         self.retry_at = now_ms + self._backoff.next_ms()
         calls = [(call, ErrorCode.NETWORK_EXCEPTION) for call in self.in_flight if call.token is not _HANDSHAKE]
@@ -141,9 +141,9 @@ class Link:
 
     def close(self) -> None:
         """End quietly; calls without an answer get none."""
-        if self.state is not State.IDLE:
+        if self.state is not LinkState.IDLE:
             self.effects.append(Close(self.connection))
-        self.state = State.IDLE
+        self.state = LinkState.IDLE
         self.waiting.clear()
         self.in_flight.clear()
 
@@ -174,13 +174,13 @@ class Link:
         _, response = codec.decode_response(API_VERSIONS, 0 if refused else call.version, frame)
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         if refused:
-            both = self.versions_of(API_VERSIONS)
-            self._ask_versions(min(both[1], call.version - 1) if both else 0)
+            common = self.versions_of(API_VERSIONS)
+            self._request_versions(min(common[1], call.version - 1) if common else 0)
         elif response.error_code:
             self.lost(now_ms, close_reason=f"ApiVersions was refused with {response.error_code}")
         else:
             self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
-            self.state = State.READY
+            self.state = LinkState.READY
             self._backoff.succeeded()
             self._flush()
 
@@ -188,7 +188,7 @@ class Link:
         """Let time pass: one late answer gives the connection up, as the answers behind it would be late too. Of calls
         that wait for the connection none goes on without the others: who sends its own again would find itself behind
         those that came after it."""
-        if self.state in (State.CONNECTING, State.ASKING) and now_ms >= self._setup_deadline:
+        if self.state in (LinkState.CONNECTING, LinkState.NEGOTIATING) and now_ms >= self._setup_deadline:
             self.lost(now_ms, close_reason="it took too long to connect")
             return
         late = [call for call in self.in_flight if now_ms >= call.deadline and call.token is not _HANDSHAKE]
@@ -207,22 +207,22 @@ class Link:
         """When `wake` must be called at the latest, or a connection is to be tried again. Asked for after every input
         of the client, of every link."""
         state = self.state
-        calls = self.in_flight if state is State.READY else self.waiting
+        calls = self.in_flight if state is LinkState.READY else self.waiting
         if not calls:
-            return self._setup_deadline if state is State.CONNECTING or state is State.ASKING else None
+            return self._setup_deadline if state is LinkState.CONNECTING or state is LinkState.NEGOTIATING else None
         first = calls[0].deadline if len(calls) == 1 else min([call.deadline for call in calls])
-        if state is State.READY:
+        if state is LinkState.READY:
             return first
-        return min(first, self.retry_at if state is State.IDLE else self._setup_deadline)
+        return min(first, self.retry_at if state is LinkState.IDLE else self._setup_deadline)
 
     def _flush(self) -> None:
         while self.waiting:
             call = self.waiting.popleft()
-            both = self.versions_of(call.key)
-            if both is None or both[0] > call.newest:
+            common = self.versions_of(call.key)
+            if common is None or common[0] > call.newest:
                 self._answer(call, fault=ErrorCode.UNSUPPORTED_VERSION)
             else:
-                self._send(call, min(both[1], call.newest))
+                self._send(call, min(common[1], call.newest))
 
     def _send(self, call: Call, version: int) -> None:
         self._correlation_id = self._correlation_id + 1 & 0x7FFFFFFF

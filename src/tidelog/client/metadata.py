@@ -19,7 +19,7 @@ class Broker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition as the last answer told; `leader` is NO_LEADER while there is none."""
+    """One partition as the last answer answer; `leader` is NO_LEADER while there is none."""
 
     leader: int
     leader_epoch: int
@@ -87,23 +87,25 @@ class Metadata:
             self._ids[name] = answer.topic_id  # another topic of this name
             self._epochs.pop(name, None)
             known = None
-        partitions = {told.partition_index: self._partition(name, known, told) for told in answer.partitions}
+        partitions = {
+            partition.partition_index: self._partition(name, known, partition) for partition in answer.partitions
+        }
         return TopicInfo(name, answer.topic_id, code_of(answer.error_code), answer.is_internal, partitions)
 
-    def _partition(self, topic: str, known: TopicInfo | None, told: Any) -> PartitionInfo:
+    def _partition(self, topic: str, known: TopicInfo | None, answer: Any) -> PartitionInfo:
         epochs = self._epochs.setdefault(topic, {})
-        last = epochs.get(told.partition_index, NO_EPOCH)
+        last = epochs.get(answer.partition_index, NO_EPOCH)
         found = PartitionInfo(
-            told.leader_id,
-            told.leader_epoch,
-            tuple(told.replica_nodes),
-            tuple(told.isr_nodes),
-            tuple(told.offline_replicas),
+            answer.leader_id,
+            answer.leader_epoch,
+            tuple(answer.replica_nodes),
+            tuple(answer.isr_nodes),
+            tuple(answer.offline_replicas),
         )
         if found.leader_epoch == NO_EPOCH or found.leader_epoch >= last:
-            epochs[told.partition_index] = max(last, found.leader_epoch)
+            epochs[answer.partition_index] = max(last, found.leader_epoch)
             return found
-        before = None if known is None else known.partitions.get(told.partition_index)
+        before = None if known is None else known.partitions.get(answer.partition_index)
         return replace(found, leader=NO_LEADER) if before is None else before
 
     def learn_epoch(self, partition: TopicPartition, leader_epoch: int) -> bool:

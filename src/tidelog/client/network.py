@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from tidelog.client.backoff import Backoff, Entropy, below
-from tidelog.client.link import Answer, Call, Link, State
+from tidelog.client.link import Answer, Call, Link, LinkState
 from tidelog.client.options import Address, ClientOptions
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode
@@ -76,9 +76,9 @@ class Network:
         usable = [link for link in self._links.values() if link.node < COORDINATOR_LINKS and link.is_usable(now_ms)]
         if not usable:
             return None
-        reluctances = [_reluctance(link) for link in usable]
-        best = min(reluctances)
-        nodes = [link.node for link, reluctance in zip(usable, reluctances, strict=True) if reluctance == best]
+        preferences = [_preference(link) for link in usable]
+        best = min(preferences)
+        nodes = [link.node for link, preference in zip(usable, preferences, strict=True) if preference == best]
         return nodes[below(self._entropy, len(nodes))]
 
     def submit(self, node: int, call: Call, now_ms: int) -> None:
@@ -88,7 +88,7 @@ class Network:
             self._answers.append(Answer(call.token, node, fault=ErrorCode.BROKER_NOT_AVAILABLE))
             return
         link.submit(call)
-        self._open_wanted(link, now_ms)
+        self._open_if_wanted(link, now_ms)
 
     def connected(self, connection: int) -> None:
         link = self._by_connection.get(connection)
@@ -110,7 +110,7 @@ class Network:
     def wake(self, now_ms: int) -> None:
         for link in self._busy_links():
             link.wake(now_ms)
-            self._open_wanted(link, now_ms)
+            self._open_if_wanted(link, now_ms)
 
     def close(self) -> None:
         for link in self._links.values():
@@ -122,7 +122,7 @@ class Network:
 
     def _busy_links(self) -> list[Link]:
         """Most links have nothing to do."""
-        connecting = State.CONNECTING
+        connecting = LinkState.CONNECTING
         return [each for each in self._links.values() if each.in_flight or each.waiting or each.state is connecting]
 
     def take_effects(self) -> list[Effect]:
@@ -143,7 +143,7 @@ class Network:
                 link.answers = []
         return answers
 
-    def _open_wanted(self, link: Link, now_ms: int) -> None:
+    def _open_if_wanted(self, link: Link, now_ms: int) -> None:
         if not link.wants_connection or now_ms < link.retry_at:
             return
         self._by_connection = {
@@ -155,7 +155,7 @@ class Network:
 
     def _retire(self, link: Link) -> None:
         """Its calls are answered with a fault, so that whoever made them looks for the new address."""
-        if link.state is State.IDLE:
+        if link.state is LinkState.IDLE:
             link.lost(0)
         else:
             link.lost(0, close_reason="the broker is gone or has moved")
@@ -167,8 +167,8 @@ class Network:
         return Link(node, host, port, options.client_id, backoff)
 
 
-def _reluctance(link: Link) -> tuple[Any, ...]:
+def _preference(link: Link) -> tuple[Any, ...]:
     """Smaller is better: ready, then connecting, then idle; brokers before bootstrap addresses; little load."""
-    if link.state is State.READY:
+    if link.state is LinkState.READY:
         return 0, link.node < 0, link.load
-    return 2 if link.state is State.IDLE else 1, link.node < 0, 0
+    return 2 if link.state is LinkState.IDLE else 1, link.node < 0, 0

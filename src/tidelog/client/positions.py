@@ -22,8 +22,8 @@ class Need(Enum):
 
 @dataclass(slots=True)
 class PartitionPosition:
-    """One partition. `offset` is of the next record to hand out, -1 until it is known. `turn` changes whenever the
-    place is moved by hand, and when the partition is assigned anew: an answer to a question of an older turn is of no
+    """One partition. `offset` is of the next record to hand out, -1 until it is known. `version` changes whenever the
+    position is moved by hand, and when the partition is assigned anew: an answer to a question of an older version is of no
     use."""
 
     offset: int = -1
@@ -31,7 +31,7 @@ class PartitionPosition:
     """The leader epoch of the last record read: what a truncation is noticed by."""
     need: Need = Need.COMMITTED
     reset_to: int = LATEST
-    turn: int = 0
+    version: int = 0
     is_paused: bool = False
     is_busy: bool = False
     """A request about it is on its way."""
@@ -57,7 +57,7 @@ class PartitionPosition:
         self._moved()
 
     def _moved(self) -> None:
-        self.turn += 1
+        self.version += 1
         self.is_busy = False
         self.retry_at = 0
         self.failures = 0
@@ -68,7 +68,7 @@ class PartitionPosition:
         self.retry_at = now_ms + min(backoff_ms << min(self.failures, 10), longest_ms)
         self.failures += 1
 
-    def wants(self, need: Need, now_ms: int) -> bool:
+    def needs(self, need: Need, now_ms: int) -> bool:
         return self.need is need and not self.is_busy and now_ms >= self.retry_at
 
 
@@ -76,21 +76,23 @@ class Positions:
     """The partitions that are assigned, in the order of their names."""
 
     def __init__(self) -> None:
-        self.places: dict[TopicPartition, PartitionPosition] = {}
-        self._last_turn = 0
+        self.by_partition: dict[TopicPartition, PartitionPosition] = {}
+        self._last_version = 0
 
     def __repr__(self) -> str:
-        return f"<Positions { ({str(p): place.offset for p, place in self.places.items()}) }>"
+        return f"<Positions { ({str(p): position.offset for p, position in self.by_partition.items()}) }>"
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Exactly these; those that stay keep their places. A new one begins with a turn that none had before it: what
+        """Exactly these; those that stay keep their by_partition. A new one begins with a version that none had before it: what
         was asked for the same partition in an earlier assignment may still be answered."""
-        self._last_turn = 1 + max([self._last_turn, *(place.turn for place in self.places.values())])
-        self.places = {
-            partition: self.places.get(partition) or PartitionPosition(turn=self._last_turn)
+        self._last_version = 1 + max(
+            [self._last_version, *(position.version for position in self.by_partition.values())]
+        )
+        self.by_partition = {
+            partition: self.by_partition.get(partition) or PartitionPosition(version=self._last_version)
             for partition in sorted(partitions)
         }
 
     def known(self) -> dict[TopicPartition, PartitionPosition]:
         """Those with an offset: what can be committed."""
-        return {partition: place for partition, place in self.places.items() if place.offset >= 0}
+        return {partition: position for partition, position in self.by_partition.items() if position.offset >= 0}

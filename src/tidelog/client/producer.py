@@ -19,7 +19,7 @@ from tidelog.client.sending import produce_requests
 from tidelog.client.sending.accumulator import Accumulator, size_of
 from tidelog.client.sending.batch import EncodedBatch, EncodedRecords, ProducerBatch
 from tidelog.client.sending.partitioner import Sticky, partition_of_key
-from tidelog.client.sending.produce_requests import Sent, produce_request
+from tidelog.client.sending.produce_requests import SentRequest, produce_request
 from tidelog.client.sending.sequences import Sequences
 from tidelog.effects import Effect
 from tidelog.errors import RETRIABLE, ErrorCode
@@ -56,21 +56,21 @@ class Producer(Client):
         self._pending = 0
         self._waiting: dict[str, deque[_Waiting]] = {}
         self._batches = Accumulator(options)
-        self._on_wire: defaultdict[int, int] = defaultdict(int)
-        self._flying: dict[ProducerBatch, None] = {}  # in the order of their sending
+        self._requests_in_flight: defaultdict[int, int] = defaultdict(int)
+        self._in_flight: dict[ProducerBatch, None] = {}  # in the order of their sending
         self._deliveries: list[Delivery] = []
-        self._asking_for_id = False
-        self._ask_for_id_at = 0
+        self._is_requesting_id = False
+        self._request_id_at = 0
         self._transactional_id: str | None = None
         self._newest_produce = 32767
-        self._seen = 0  # the moment of the last turn: what was due then waits for something else
+        self._last_advance = 0  # the moment of the last turn: what was due then waits for something else
 
     def __repr__(self) -> str:
         return f"<Producer {self._pending} pending, {self.buffered_bytes} bytes buffered>"
 
     @property
     def pending(self) -> int:
-        """Records whose delivery has not been told."""
+        """Records whose delivery has not been partition_answers."""
         return self._pending
 
     @property
@@ -97,28 +97,28 @@ class Producer(Client):
         if self.fatal or size > self.options.max_request_size:
             code = self.fatal or ErrorCode.MESSAGE_TOO_LARGE
             reason = f"the record needs {size} bytes, max.request.size is {self.options.max_request_size}"
-            self._tell([Delivery(self._last_ticket, topic, -1, error=code, message=None if self.fatal else reason)])
+            self._deliver([Delivery(self._last_ticket, topic, -1, error=code, message=None if self.fatal else reason)])
             return self._last_ticket, []
         info = self.metadata.topics.get(topic)
-        if topic in self._waiting or info is None or not self._is_known(info, partition):
+        if topic in self._waiting or info is None or not self._has_partition(info, partition):
             self._waiting.setdefault(topic, deque()).append(_Waiting(self._last_ticket, partition, record, now.mono))
             self.buffered_bytes += size
             is_new = len(self._waiting[topic]) == 1
-            self.cluster.want_topics([topic], now)
+            self.cluster.add_topics([topic], now)
             return self._last_ticket, self._turn(now) if is_new else []
         is_turn = self._append(self._last_ticket, info, partition, record, size, now)
         return self._last_ticket, self._turn(now) if is_turn else []
 
-    def send_encoded(self, place: TopicPartition, content: EncodedRecords, now: Time) -> tuple[int, list[Effect]]:
+    def send_encoded(self, partition: TopicPartition, content: EncodedRecords, now: Time) -> tuple[int, list[Effect]]:
         """Take many records over that are one batch already. Its one `Delivery` has the offset of the first; where the
         broker wants smaller batches there is one for each part."""
         self._last_ticket += 1
         self._pending += 1
-        batch = EncodedBatch(place, now.mono, self._last_ticket, content)
+        batch = EncodedBatch(partition, now.mono, self._last_ticket, content)
         reason = f"a record needs {content.size} bytes, max.request.size is {self.options.max_request_size}"
         if self.fatal or (content.records == 1 and content.size > self.options.max_request_size):
             code = self.fatal or ErrorCode.MESSAGE_TOO_LARGE
-            self._tell(batch.failed(code, None if self.fatal else reason))
+            self._deliver(batch.failed(code, None if self.fatal else reason))
             return self._last_ticket, []
         self.buffered_bytes += batch.accounted
         self._batches.add(batch)
@@ -142,7 +142,7 @@ class Producer(Client):
 
     # Gathering.
 
-    def _is_known(self, info: TopicInfo, partition: int | None) -> bool:
+    def _has_partition(self, info: TopicInfo, partition: int | None) -> bool:
         if info.error is not ErrorCode.NONE or not info.partitions:
             return False
         return partition is None or partition in info.partitions
@@ -162,76 +162,76 @@ class Producer(Client):
         led = [index for index, partition in info.partitions.items() if partition.leader in self.metadata.brokers]
         return self._sticky.partition(info.name, len(info.partitions), led, size)
 
-    def _place_waiting(self, now: Time) -> None:
+    def _append_waiting(self, now: Time) -> None:
         """Records of topics that are known by now, in their order; those that waited too long fail."""
         for topic in list(self._waiting):
             queue = self._waiting[topic]
             info = self.metadata.topics.get(topic)
             while queue:
                 first = queue[0]
-                if info is not None and self._is_known(info, first.partition):
+                if info is not None and self._has_partition(info, first.partition):
                     size = size_of(first.record)
                     self.buffered_bytes -= size
                     self._append(first.ticket, info, first.partition, first.record, size, now)
-                elif info is not None and info.error in produce_requests.NO_TOPIC:
-                    self._refuse(topic, first, info.error, None)
+                elif info is not None and info.error in produce_requests.TOPIC_ERRORS:
+                    self._fail_waiting(topic, first, info.error, None)
                 elif now.mono - first.since >= self.options.max_block_ms:
                     reason = f"{topic} is not in the metadata after {self.options.max_block_ms} ms"
-                    self._refuse(topic, first, ErrorCode.REQUEST_TIMED_OUT, reason)
+                    self._fail_waiting(topic, first, ErrorCode.REQUEST_TIMED_OUT, reason)
                 else:
                     break
                 queue.popleft()
             if not queue:
                 del self._waiting[topic]
 
-    def _refuse(self, topic: str, waiting: _Waiting, error: ErrorCode, reason: str | None) -> None:
+    def _fail_waiting(self, topic: str, waiting: _Waiting, error: ErrorCode, reason: str | None) -> None:
         self.buffered_bytes -= size_of(waiting.record)
         partition = -1 if waiting.partition is None else waiting.partition
-        self._tell([Delivery(waiting.ticket, topic, partition, error=error, message=reason)])
+        self._deliver([Delivery(waiting.ticket, topic, partition, error=error, message=reason)])
 
     # Sending.
 
     def _advance(self, now: Time) -> None:
-        self._seen = now.mono
+        self._last_advance = now.mono
         if self._waiting:
-            self._place_waiting(now)
+            self._append_waiting(now)
         self._expire(now)
-        if self.sequences is not None and not self._has_numbers(self.sequences, now):
+        if self.sequences is not None and not self._has_producer_id(self.sequences, now):
             return
         for node, batches in self._drain(now).items():
             self._send_batches(node, batches, now)
 
-    def _has_numbers(self, sequences: Sequences, now: Time) -> bool:
+    def _has_producer_id(self, sequences: Sequences, now: Time) -> bool:
         """See to it that there is a producer id once something is to be sent."""
         for partition in sequences.unsettled:
             if sequences.has_id and sequences.settle(partition):
-                self._give_up_doubtful(sequences, partition)
+                self._fail_in_doubt(sequences, partition)
                 sequences.raise_epoch(partition)
-        if not sequences.has_id and not self._asking_for_id and now.mono >= self._ask_for_id_at and self._batches:
+        if not sequences.has_id and not self._is_requesting_id and now.mono >= self._request_id_at and self._batches:
             node = self.network.any_node(now.mono)
             if node is None:
-                self._ask_for_id_at = self.network.next_usable_at
+                self._request_id_at = self.network.next_usable_at
                 return False
-            self._asking_for_id = True
+            self._is_requesting_id = True
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
-            self.cluster.ask(node, request, self._got_id, now)
+            self.cluster.send_request(node, request, self._producer_id_answered, now)
         return sequences.has_id
 
-    def _give_up_doubtful(self, sequences: Sequences, partition: TopicPartition) -> None:
+    def _fail_in_doubt(self, sequences: Sequences, partition: TopicPartition) -> None:
         """A broker that started from a snapshot knows only the last batch of each producer. One before it that is sent
         again looks like a gap; sent under new numbers it would be there twice."""
         for batch in sequences.in_doubt(partition):
             self._batches.remove(batch)
             reason = "the broker does not know any more whether it was taken"
-            self._give_up(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason, in_doubt=True)
+            self._fail_batch(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason, in_doubt=True)
 
-    def _got_id(self, answer: Answer, now: Time) -> None:
-        self._asking_for_id = False
+    def _producer_id_answered(self, answer: Answer, now: Time) -> None:
+        self._is_requesting_id = False
         code = answer.fault or code_of(answer.response.error_code)
         if not code and self.sequences is not None:
             self.sequences.assign_id(answer.response.producer_id, answer.response.producer_epoch)
         elif code in RETRIABLE or answer.fault:
-            self._ask_for_id_at = now.mono + self.options.retry_backoff_ms
+            self._request_id_at = now.mono + self.options.retry_backoff_ms
         else:
             self._fail_all(code)
 
@@ -248,9 +248,9 @@ class Producer(Client):
         for batch in self._batches.ready(now.mono, self._flush_up_to):
             node = self.metadata.leader(batch.partition)
             if node is None or not self.network.is_usable(node, now.mono):
-                self.cluster.want_metadata(now)
+                self.cluster.request_metadata_update(now)
                 continue
-            if self._on_wire[node] >= self.options.max_in_flight_requests_per_connection:
+            if self._requests_in_flight[node] >= self.options.max_in_flight_requests_per_connection:
                 continue
             if self.sequences is not None and not self.sequences.may_send(batch):
                 continue
@@ -264,14 +264,14 @@ class Producer(Client):
         return chosen
 
     def _may_send(self, _batch: ProducerBatch, _now: Time) -> bool:
-        """Whether nothing else has to be done first; a transaction may have to be told of the partition."""
+        """Whether nothing else has to be done first; a transaction may have to be partition_answers of the partition."""
         return True
 
     def _send_batches(self, node: int, batches: Sequence[ProducerBatch], now: Time) -> None:
         for batch in batches:
             if self.sequences is not None and not batch.has_sequence:
                 self.sequences.number(batch)
-            batch.was_sent = batch.is_on_wire = True
+            batch.was_sent = batch.is_in_flight = True
             batch.sent_as = batch.numbers
         acks = self.options.required_acks
         timeout = self.options.request_timeout_ms
@@ -283,39 +283,41 @@ class Producer(Client):
             compression=self._compression,
             transactional_id=self._transactional_id,
         )
-        self._on_wire[node] += 1
-        self._flying.update(dict.fromkeys(batches))
+        self._requests_in_flight[node] += 1
+        self._in_flight.update(dict.fromkeys(batches))
         handle = partial(self._answered, sent)
         newest = min(sent.newest, self._newest_produce)
-        self.cluster.ask(node, request, handle, now, newest=newest, expects_answer=acks != 0)
+        self.cluster.send_request(node, request, handle, now, newest=newest, expects_answer=acks != 0)
 
     # Answers.
 
-    def _answered(self, sent: Sent, answer: Answer, now: Time) -> None:
-        self._on_wire[answer.node] -= 1
+    def _answered(self, sent: SentRequest, answer: Answer, now: Time) -> None:
+        self._requests_in_flight[answer.node] -= 1
         for batch in sent.batches.values():
-            batch.is_on_wire = False
+            batch.is_in_flight = False
             batch.attempts += 1
-            self._flying.pop(batch, None)
+            self._in_flight.pop(batch, None)
         if answer.fault:
-            self.cluster.want_metadata(now)
+            self.cluster.request_metadata_update(now)
             for batch in sent.batches.values():
-                self._judge(batch, answer.fault, None, now)
+                self._handle_batch_answer(batch, answer.fault, None, now)
         elif answer.response is None:
             for batch in sent.batches.values():
                 self._end(batch, batch.delivered(-1, -1))
         else:
             self.cluster.learn_endpoints(answer.response.node_endpoints)
-            told = dict(sent.told(answer.response.responses))
-            for place, batch in sent.batches.items():
-                partition = told.get(place)
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else code_of(partition.error_code)
-                self._judge(batch, code, partition, now)
+            partition_answers = dict(sent.partition_answers(answer.response.responses))
+            for partition, batch in sent.batches.items():
+                found = partition_answers.get(partition)
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else code_of(found.error_code)
+                self._handle_batch_answer(batch, code, found, now)
 
-    def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
+    def _handle_batch_answer(
+        self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time
+    ) -> None:
         """What an answer means for one batch."""
         sequences = self.sequences
-        batch.may_be_taken |= code not in produce_requests.NOT_TAKEN
+        batch.may_be_appended |= code not in produce_requests.NOT_APPENDED
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             if sequences is not None:
                 sequences.acknowledged(batch)
@@ -325,14 +327,14 @@ class Producer(Client):
             return
         elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
             self._split(batch)
-        elif sequences is not None and code in produce_requests.MISSING_NUMBERS and self._transactional_id is None:
-            sequences.missed(batch)
+        elif sequences is not None and code in produce_requests.SEQUENCE_ERRORS and self._transactional_id is None:
+            sequences.sequence_missing(batch)
             self._retry(batch, answer, now)
         elif (code in RETRIABLE or answer is None) and batch.attempts <= self.options.retries:
             self._retry(batch, answer, now)
         else:
-            self._give_up(batch, code, None if answer is None else answer.error_message, in_doubt=answer is None)
-            if code in produce_requests.FATAL:
+            self._fail_batch(batch, code, None if answer is None else answer.error_message, in_doubt=answer is None)
+            if code in produce_requests.FATAL_ERRORS:
                 self._fail_all(code)
 
     def _retry(self, batch: ProducerBatch, answer: PartitionProduceResponse | None, now: Time) -> None:
@@ -344,51 +346,51 @@ class Producer(Client):
             if self.metadata.learn_leader(batch.partition, leader.leader_id, leader.leader_epoch):
                 batch.retry_at = now.mono
             else:
-                self.cluster.want_metadata(now)
+                self.cluster.request_metadata_update(now)
         self._batches.put_back([batch])
 
     def _split(self, batch: ProducerBatch) -> None:
         """The broker takes no batches of this size, so two of half the size are sent, at once."""
         parts = batch.split()
-        self._pending += sum(part.tickets for part in parts) - batch.tickets
+        self._pending += sum(part.delivery_count for part in parts) - batch.delivery_count
         if self.sequences is not None:
             self.sequences.replaced(batch, parts)
         for part in parts:
             part.attempts = batch.attempts
             part.was_sent = batch.was_sent
-            part.may_be_taken = batch.may_be_taken
+            part.may_be_appended = batch.may_be_appended
         self._batches.put_back(reversed(parts) if self.sequences is None else parts)
 
-    def _give_up(self, batch: ProducerBatch, code: ErrorCode, reason: str | None, *, in_doubt: bool) -> None:
+    def _fail_batch(self, batch: ProducerBatch, code: ErrorCode, reason: str | None, *, in_doubt: bool) -> None:
         if self.sequences is not None and batch.has_sequence:
-            self.sequences.given_up(batch, may_have_been_taken=in_doubt)
+            self.sequences.failed(batch, may_be_appended=in_doubt)
         self._end(batch, batch.failed(code, reason))
 
     def _expire(self, now: Time) -> None:
         """Batches that are older than `delivery.timeout.ms` fail, wherever they are."""
-        born_before = now.mono - self.options.delivery_timeout_ms
+        created_by = now.mono - self.options.delivery_timeout_ms
         reason = f"not acknowledged in {self.options.delivery_timeout_ms} ms"
-        for batch in self._batches.expired(born_before):
-            self._give_up(batch, ErrorCode.REQUEST_TIMED_OUT, reason, in_doubt=batch.was_sent)
-        for batch in [batch for batch in self._flying if batch.created <= born_before and not batch.is_done]:
-            self._give_up(batch, ErrorCode.REQUEST_TIMED_OUT, reason, in_doubt=True)
+        for batch in self._batches.expired(created_by):
+            self._fail_batch(batch, ErrorCode.REQUEST_TIMED_OUT, reason, in_doubt=batch.was_sent)
+        for batch in [batch for batch in self._in_flight if batch.created <= created_by and not batch.is_done]:
+            self._fail_batch(batch, ErrorCode.REQUEST_TIMED_OUT, reason, in_doubt=True)
 
     def _end(self, batch: ProducerBatch, deliveries: Sequence[Delivery]) -> None:
         if not batch.is_done:
             batch.is_done = True
             self.buffered_bytes -= batch.accounted
-            self._tell(deliveries)
+            self._deliver(deliveries)
 
-    def _tell(self, deliveries: Sequence[Delivery]) -> None:
+    def _deliver(self, deliveries: Sequence[Delivery]) -> None:
         self._pending -= len(deliveries)
         self._deliveries += deliveries
 
     def _own_deadline(self) -> int | None:
         """The next linger, retry or expiry."""
         options = self.options
-        moments = [batch.created + options.delivery_timeout_ms for batch in self._flying if not batch.is_done]
-        moments += self._batches.deadlines(self._seen)
+        moments = [batch.created + options.delivery_timeout_ms for batch in self._in_flight if not batch.is_done]
+        moments += self._batches.deadlines(self._last_advance)
         moments += [waiting[0].since + options.max_block_ms for waiting in self._waiting.values()]
-        if self._batches and self.sequences is not None and not self.sequences.has_id and not self._asking_for_id:
-            moments.append(self._ask_for_id_at)
+        if self._batches and self.sequences is not None and not self.sequences.has_id and not self._is_requesting_id:
+            moments.append(self._request_id_at)
         return min(moments, default=None)

@@ -44,7 +44,7 @@ CURRENT = Versions()
 OLDER = Versions(produce=11, end=4, offsets=4)
 """Those in which partitions are added first."""
 
-FATAL = frozenset(
+FATAL_ERRORS = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -84,16 +84,16 @@ class TransactionalProducer(Producer):
         """Why the open transaction can only be aborted."""
         self.version = 0
         self._newest = OLDER
-        self._calls = CoordinatorRequests(self.cluster, CoordinatorFinder(self.cluster, self._id, TRANSACTION))
-        self._groups: dict[str, CoordinatorRequests] = {}
+        self._requests = CoordinatorRequests(self.cluster, CoordinatorFinder(self.cluster, self._id, TRANSACTION))
+        self._group_requests: dict[str, CoordinatorRequests] = {}
         self._added: set[TopicPartition] = set()
         self._adding: set[TopicPartition] = set()
-        self._wanted: set[TopicPartition] = set()
+        self._to_add: set[TopicPartition] = set()
         self._has_begun = False
         self._end_as: tuple[int, bool] | None = None
-        self._is_asking_end = False
+        self._is_ending = False
         self._results: list[Done] = []
-        self._calls_made = 0
+        self._last_ticket_taken = 0
 
     def __repr__(self) -> str:
         return f"<TransactionalProducer {self._id!r} {self.phase.value} {self._numbers!r}>"
@@ -104,7 +104,7 @@ class TransactionalProducer(Producer):
         """Take the id over: whoever had it is fenced, and its open transaction aborted."""
         self._check(Phase.NEW)
         ticket = self._ticket()
-        self._init(now, partial(self._tell_end, ticket))
+        self._init(now, partial(self._report_end, ticket))
         return ticket, self._turn(now)
 
     def begin(self) -> None:
@@ -112,7 +112,7 @@ class TransactionalProducer(Producer):
         self.phase = Phase.OPEN
         self.failure = ErrorCode.NONE
         self._added.clear()
-        self._wanted.clear()
+        self._to_add.clear()
         self._has_begun = False
 
     def send(self, topic: str, value: bytes | None, now: Time, **how: Any) -> tuple[int, list[Effect]]:
@@ -120,10 +120,10 @@ class TransactionalProducer(Producer):
         self._check(Phase.OPEN, Phase.FAILED)
         return super().send(topic, value, now, **how)
 
-    def send_encoded(self, place: TopicPartition, content: EncodedRecords, now: Time) -> tuple[int, list[Effect]]:
+    def send_encoded(self, partition: TopicPartition, content: EncodedRecords, now: Time) -> tuple[int, list[Effect]]:
         """As `Producer.send_encoded`, within a transaction."""
         self._check(Phase.OPEN, Phase.FAILED)
-        return super().send_encoded(place, content, now)
+        return super().send_encoded(partition, content, now)
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -144,12 +144,12 @@ class TransactionalProducer(Producer):
 
             def added(code: ErrorCode, _response: Any, moment: Time) -> None:
                 if code:
-                    self._fail_call(ticket, code)
+                    self._fail_offsets(ticket, code)
                 else:
                     self._has_begun = True
                     self._commit_offsets(ticket, request, moment)
 
-            self._ask(add, lambda response: code_of(response.error_code), added, now)
+            self._send_to_coordinator(add, lambda response: code_of(response.error_code), added, now)
         return ticket, self._turn(now)
 
     def commit(self, now: Time) -> tuple[int, list[Effect]]:
@@ -162,16 +162,16 @@ class TransactionalProducer(Producer):
         self._check(Phase.OPEN, Phase.FAILED)
         self.phase = Phase.ENDING
         for batch in self._batches.take_all():
-            self._numbers.given_up(batch, may_have_been_taken=batch.was_sent)
+            self._numbers.failed(batch, may_be_appended=batch.was_sent)
             self._end(batch, batch.failed(ErrorCode.OPERATION_NOT_ATTEMPTED, "the transaction was aborted"))
         for topic, queue in self._waiting.items():
             for waiting in queue:
-                self._refuse(topic, waiting, ErrorCode.OPERATION_NOT_ATTEMPTED, "the transaction was aborted")
+                self._fail_waiting(topic, waiting, ErrorCode.OPERATION_NOT_ATTEMPTED, "the transaction was aborted")
         self._waiting.clear()
         return self._begin_end(now, commit=False)
 
     def take_results(self) -> list[Done]:
-        """The ends of calls since the last time."""
+        """The ends of requests since the last time."""
         results, self._results = self._results, []
         return results
 
@@ -187,8 +187,8 @@ class TransactionalProducer(Producer):
             raise ApiError(ErrorCode.INVALID_TXN_STATE, f"{self!r} cannot do that now")
 
     def _ticket(self) -> int:
-        self._calls_made += 1
-        return self._calls_made
+        self._last_ticket_taken += 1
+        return self._last_ticket_taken
 
     # Beginning.
 
@@ -197,29 +197,29 @@ class TransactionalProducer(Producer):
 
         def initialized(code: ErrorCode, response: Any, _now: Time) -> None:
             if not code:
-                self._take_numbers(response.producer_id, response.producer_epoch)
-                self._take_version(*self._speaks(_now))
+                self._set_producer_id(response.producer_id, response.producer_epoch)
+                self._set_version(*self._transaction_version(_now))
                 self.phase = Phase.READY
             then(code)
 
-        self._ask(request, lambda response: code_of(response.error_code), initialized, now)
+        self._send_to_coordinator(request, lambda response: code_of(response.error_code), initialized, now)
 
-    def _speaks(self, now: Time) -> tuple[int, Versions]:
+    def _transaction_version(self, now: Time) -> tuple[int, Versions]:
         """The transaction version from now on, as the coordinator tells the cluster's."""
-        node = self._calls.finder.node(now)
+        node = self._requests.finder.node(now)
         level = 0 if node is None else self.network.feature(node, "transaction.version")
         return (VERSION_2, CURRENT) if level >= VERSION_2 else (0, OLDER)
 
-    def _take_version(self, version: int, newest: Versions) -> None:
+    def _set_version(self, version: int, newest: Versions) -> None:
         self.version, self._newest = version, newest
         self._newest_produce = newest.produce
 
-    def _take_numbers(self, producer_id: int, epoch: int) -> None:
+    def _set_producer_id(self, producer_id: int, epoch: int) -> None:
         self._numbers.assign_id(producer_id, epoch)
 
     # Sending.
 
-    def _has_numbers(self, sequences: Sequences, now: Time) -> bool:
+    def _has_producer_id(self, sequences: Sequences, now: Time) -> bool:
         """Ids come from the transaction's coordinator only."""
         del now
         return sequences.has_id and self.phase in (Phase.OPEN, Phase.FAILED, Phase.ENDING) and not self.fatal
@@ -231,37 +231,41 @@ class TransactionalProducer(Producer):
         if self.version >= VERSION_2 or batch.partition in self._added:
             return True
         if batch.partition not in self._adding:
-            self._wanted.add(batch.partition)
+            self._to_add.add(batch.partition)
         del now
         return False
 
     def _add_partitions(self, now: Time) -> None:
         """Those that wait, in one request at a time."""
-        if not self._wanted or self._adding:
+        if not self._to_add or self._adding:
             return
-        self._adding, self._wanted = self._wanted, set()
+        self._adding, self._to_add = self._to_add, set()
         request = transaction_requests.add_partitions(self._id, self._numbers, self._adding)
-        self._ask(request, transaction_requests.worst_added, self._got_partitions, now, newest=self._newest.add)
+        self._send_to_coordinator(
+            request, transaction_requests.worst_added, self._partitions_added, now, newest=self._newest.add
+        )
 
-    def _got_partitions(self, code: ErrorCode, _response: Any, _now: Time) -> None:
+    def _partitions_added(self, code: ErrorCode, _response: Any, _now: Time) -> None:
         added, self._adding = self._adding, set()
         if code:
             self._fail(code)
         else:
             self._added |= added
 
-    def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
+    def _handle_batch_answer(
+        self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time
+    ) -> None:
         """A batch that came before the one before it, which is tried again, is tried again, too."""
         waiting = self._numbers.of(batch.partition).in_flight
         is_early = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch in waiting[1:] and not batch.is_done
         if is_early:
             self._retry(batch, answer, now)
         else:
-            super()._judge(batch, code, answer, now)
+            super()._handle_batch_answer(batch, code, answer, now)
 
-    def _tell(self, deliveries: Sequence[Delivery]) -> None:
+    def _deliver(self, deliveries: Sequence[Delivery]) -> None:
         """A record that is not delivered, for whatever reason, is missing in the transaction."""
-        super()._tell(deliveries)
+        super()._deliver(deliveries)
         code = next((delivery.error for delivery in deliveries if delivery.error), ErrorCode.NONE)
         if code and self.phase is not Phase.ENDING:
             self._fail(code)
@@ -277,22 +281,24 @@ class TransactionalProducer(Producer):
 
     def _commit_offsets(self, ticket: int, request: TxnOffsetCommitRequest, now: Time) -> None:
         self._has_begun = True
-        calls = self._groups.get(request.group_id)
-        if calls is None:
+        requests = self._group_requests.get(request.group_id)
+        if requests is None:
             finder = CoordinatorFinder(self.cluster, request.group_id)
-            calls = self._groups[request.group_id] = CoordinatorRequests(self.cluster, finder)
+            requests = self._group_requests[request.group_id] = CoordinatorRequests(self.cluster, finder)
 
         def committed(code: ErrorCode, _response: Any, _now: Time) -> None:
             if code:
-                self._fail_call(ticket, code)
+                self._fail_offsets(ticket, code)
             else:
                 self._results.append(Done(ticket))
 
         timeout, newest = self.options.max_block_ms, self._newest.offsets
-        calls.ask(request, transaction_requests.worst_committed, committed, now, timeout_ms=timeout, newest=newest)
+        requests.submit(
+            request, transaction_requests.worst_committed, committed, now, timeout_ms=timeout, newest=newest
+        )
 
-    def _fail_call(self, ticket: int, code: ErrorCode) -> None:
-        self._judge_call(code)
+    def _fail_offsets(self, ticket: int, code: ErrorCode) -> None:
+        self._handle_fatal(code)
         self._fail(code)
         self._results.append(Done(ticket, error=code, message="the positions are not part of the transaction"))
 
@@ -304,54 +310,56 @@ class TransactionalProducer(Producer):
         return ticket, self.flush(now)
 
     @property
-    def _is_quiet(self) -> bool:
+    def _is_idle(self) -> bool:
         """Nothing of the transaction is on its way."""
-        calls = [self._calls, *self._groups.values()]
-        return not self._pending and not self._flying and all(each.is_idle for each in calls)
+        requests = [self._requests, *self._group_requests.values()]
+        return not self._pending and not self._in_flight and all(each.is_idle for each in requests)
 
     def _maybe_end(self, now: Time) -> None:
-        if self._end_as is None or self._is_asking_end:
+        if self._end_as is None or self._is_ending:
             return
         ticket, commit = self._end_as
         if commit and (self.failure or self.fatal):
             self._end_as = None
             code = self.fatal or self.failure
             self._results.append(Done(ticket, error=code, message="something of the transaction failed: abort it"))
-        elif self._is_quiet:
-            self._is_asking_end = True
+        elif self._is_idle:
+            self._is_ending = True
             if self._has_begun:
-                self._ask_end(now, commit=commit)
+                self._send_end(now, commit=commit)
             else:
                 self._ended(ErrorCode.NONE, None, now)
 
-    def _ask_end(self, now: Time, *, commit: bool) -> None:
+    def _send_end(self, now: Time, *, commit: bool) -> None:
         request = transaction_requests.end(self._id, self._numbers, commit=commit)
         newest = self._newest.end
-        self._ask(request, lambda response: code_of(response.error_code), self._ended, now, newest=newest)
+        self._send_to_coordinator(
+            request, lambda response: code_of(response.error_code), self._ended, now, newest=newest
+        )
 
     def _ended(self, code: ErrorCode, response: Any, now: Time) -> None:
-        self._is_asking_end = False
+        self._is_ending = False
         assert self._end_as is not None
         ticket, _commit = self._end_as
         if code:
-            self._tell_end(ticket, code)
+            self._report_end(ticket, code)
             self._fail(code)
             self.phase = Phase.FAILED
         elif self.version >= VERSION_2:
             if response is not None:  # else nothing was sent in this epoch, and it goes on
-                self._take_numbers(response.producer_id, response.producer_epoch)
-            self._tell_end(ticket, code)
+                self._set_producer_id(response.producer_id, response.producer_epoch)
+            self._report_end(ticket, code)
         elif self.failure or self._numbers.unsettled:
-            self._is_asking_end = True
-            self._init(now, partial(self._renewed, ticket))
+            self._is_ending = True
+            self._init(now, partial(self._id_renewed, ticket))
         else:
-            self._tell_end(ticket, code)
+            self._report_end(ticket, code)
 
-    def _renewed(self, ticket: int, code: ErrorCode) -> None:
-        self._is_asking_end = False
-        self._tell_end(ticket, code)
+    def _id_renewed(self, ticket: int, code: ErrorCode) -> None:
+        self._is_ending = False
+        self._report_end(ticket, code)
 
-    def _tell_end(self, ticket: int, code: ErrorCode) -> None:
+    def _report_end(self, ticket: int, code: ErrorCode) -> None:
         self._end_as = None
         if code:
             self._results.append(Done(ticket, error=code, message=f"the transaction's coordinator says {code.name}"))
@@ -362,7 +370,7 @@ class TransactionalProducer(Producer):
 
     # The turn.
 
-    def _ask(
+    def _send_to_coordinator(
         self,
         request: Any,
         code_in: Callable[[Any], ErrorCode],
@@ -372,27 +380,31 @@ class TransactionalProducer(Producer):
         newest: int = NEWEST,
     ) -> None:
         def finish(code: ErrorCode, response: Any, moment: Time) -> None:
-            self._judge_call(code)
+            self._handle_fatal(code)
             then(code, response, moment)
 
-        self._calls.ask(request, code_in, finish, now, timeout_ms=self.options.max_block_ms, newest=newest)
+        self._requests.submit(request, code_in, finish, now, timeout_ms=self.options.max_block_ms, newest=newest)
 
-    def _judge_call(self, code: ErrorCode) -> None:
-        if code in FATAL:
+    def _handle_fatal(self, code: ErrorCode) -> None:
+        if code in FATAL_ERRORS:
             self._fail_all(ErrorCode.PRODUCER_FENCED if code is ErrorCode.INVALID_PRODUCER_EPOCH else code)
 
     def _advance(self, now: Time) -> None:
         super()._advance(now)
         self._add_partitions(now)
-        self._advance_calls(now)  # one that is given up now may be all that the end waits for
+        self._advance_requests(now)  # one that is given up now may be all that the end waits for
         self._maybe_end(now)
-        self._advance_calls(now)
+        self._advance_requests(now)
 
-    def _advance_calls(self, now: Time) -> None:
-        self._calls.advance(now)
-        for calls in self._groups.values():
-            calls.advance(now)
+    def _advance_requests(self, now: Time) -> None:
+        self._requests.advance(now)
+        for requests in self._group_requests.values():
+            requests.advance(now)
 
     def _own_deadline(self) -> int | None:
-        moments = [super()._own_deadline(), self._calls.deadline, *(calls.deadline for calls in self._groups.values())]
+        moments = [
+            super()._own_deadline(),
+            self._requests.deadline,
+            *(requests.deadline for requests in self._group_requests.values()),
+        ]
         return earliest(*moments)

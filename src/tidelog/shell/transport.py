@@ -21,9 +21,9 @@ from tidelog.wire.record_format import Header
 
 if TYPE_CHECKING:  # commands that only administer do not load producers and consumers
     from tidelog.client.admin import Target
-    from tidelog.client.fetcher import Whole
+    from tidelog.client.fetcher import FetchedBatches
     from tidelog.client.metadata import TopicInfo
-    from tidelog.client.offset_lookups import Found
+    from tidelog.client.offset_lookups import FoundOffset
     from tidelog.client.producer import Producer as ProducerClient
     from tidelog.client.sending.batch import EncodedRecords
 
@@ -59,7 +59,7 @@ class _Blocking:
             return topic in metadata.topics and bool(metadata.topics[topic].partitions)
 
         if not is_known():
-            client.cluster.want_topics([topic], now())
+            client.cluster.add_topics([topic], now())
             self._sockets.carry_out(client.wake(now()))
         if not self._run_until(is_known, now().mono + int(timeout * 1000)):
             if not metadata.updates:
@@ -282,10 +282,10 @@ class Consumer(_Blocking):
         if the consumer cannot continue."""
         return self._poll(lambda: self._client.poll(now(), most), timeout)
 
-    def poll_whole(self, timeout: float = 0, until: int | None = None) -> "list[Whole]":
+    def poll_whole(self, timeout: float = 0, until: int | None = None) -> "list[FetchedBatches]":
         """The next records as whole batches, for callers that decode columns; do not mix with `poll`. Partitions that
         reach `until` are paused."""
-        return self._poll(lambda: self._client.poll_whole(now(), until), timeout)
+        return self._poll(lambda: self._client.poll_batches(now(), until), timeout)
 
     def _poll(self, take: "Callable[[], tuple[list[T], list[Effect]]]", timeout: float) -> "list[T]":
         moment = now()
@@ -341,10 +341,10 @@ class Consumer(_Blocking):
         found: dict[TopicPartition, CommittedOffset] = self._wait(self._client.committed(chosen, now()))
         return found
 
-    def offsets_for_times(self, timestamps: Mapping[tuple[str, int], int]) -> "dict[TopicPartition, Found]":
+    def offsets_for_times(self, timestamps: Mapping[tuple[str, int], int]) -> "dict[TopicPartition, FoundOffset]":
         """The first offset at or after each timestamp (wall clock ms), -1 if there is none."""
         wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
-        found: dict[TopicPartition, Found] = self._wait(self._client.look_up(wanted, now()))
+        found: dict[TopicPartition, FoundOffset] = self._wait(self._client.look_up(wanted, now()))
         return found
 
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
@@ -366,7 +366,7 @@ class Consumer(_Blocking):
         metadata = self._client.metadata
         if anew:
             seen = metadata.updates
-            self._client.cluster.want_metadata(now())
+            self._client.cluster.request_metadata_update(now())
             self._sockets.carry_out(self._client.wake(now()))
             self._run_until(lambda: metadata.updates > seen, now().mono + int(timeout * 1000))
         found = metadata.topic_id(topic)

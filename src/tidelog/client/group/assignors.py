@@ -30,7 +30,7 @@ class Assignor:
     name: str
     assign: Callable[[Mapping[str, int], Mapping[str, Subscription]], Assignments]
     is_cooperative: bool = False
-    remembers: bool = field(default=False)
+    keeps_user_data: bool = field(default=False)
     """Members tell what they held before, though they gave it up."""
 
 
@@ -38,7 +38,7 @@ def assign_ranges(partitions: Mapping[str, int], members: Mapping[str, Subscript
     """Each topic for itself: neighbouring partitions to each member, one more to the first ones."""
     assignments: Assignments = {member: [] for member in members}
     for topic in sorted(partitions):
-        readers = [member for member in _in_order(members) if topic in members[member].topics]
+        readers = [member for member in _ordered(members) if topic in members[member].topics]
         start = 0
         for index, member in enumerate(readers):
             share, rest = divmod(partitions[topic], len(readers))
@@ -48,11 +48,11 @@ def assign_ranges(partitions: Mapping[str, int], members: Mapping[str, Subscript
     return assignments
 
 
-def assign_in_turn(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
+def assign_round_robin(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
     """All partitions, one after another, to the members in turn."""
     assignments: Assignments = {member: [] for member in members}
-    turn = cycle(_in_order(members))
-    for partition in _all(partitions):
+    turn = cycle(_ordered(members))
+    for partition in _all_partitions(partitions):
         if any(partition.topic in subscription.topics for subscription in members.values()):
             member = next(member for member in turn if partition.topic in members[member].topics)
             assignments[member].append(partition)
@@ -61,10 +61,10 @@ def assign_in_turn(partitions: Mapping[str, int], members: Mapping[str, Subscrip
 
 def assign_sticky(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
     """As even as can be, with as few moves as that allows."""
-    order = _in_order(members)
-    assignments = _kept(partitions, members, order)
+    order = _ordered(members)
+    assignments = _retained(partitions, members, order)
     held = {partition for owned in assignments.values() for partition in owned}
-    for partition in _all(partitions):
+    for partition in _all_partitions(partitions):
         if partition not in held:
             readers = [member for member in order if partition.topic in members[member].topics]
             if readers:
@@ -87,7 +87,7 @@ def assign_cooperatively(partitions: Mapping[str, int], members: Mapping[str, Su
     }
 
 
-def _kept(partitions: Mapping[str, int], members: Mapping[str, Subscription], order: Sequence[str]) -> Assignments:
+def _retained(partitions: Mapping[str, int], members: Mapping[str, Subscription], order: Sequence[str]) -> Assignments:
     """What members hold and may keep: of two who claim the same, the one of the later generation."""
     claims: dict[TopicPartition, str] = {}
     for member in order:
@@ -116,13 +116,13 @@ def _move_one(assignments: Assignments, members: Mapping[str, Subscription], ord
     return False
 
 
-def _in_order(members: Mapping[str, Subscription]) -> list[str]:
+def _ordered(members: Mapping[str, Subscription]) -> list[str]:
     return sorted(
         members, key=lambda member: (members[member].instance_id is None, members[member].instance_id or member)
     )
 
 
-def _all(partitions: Mapping[str, int]) -> Iterable[TopicPartition]:
+def _all_partitions(partitions: Mapping[str, int]) -> Iterable[TopicPartition]:
     for topic in sorted(partitions):
         for number in range(partitions[topic]):
             yield TopicPartition(topic, number)
@@ -132,8 +132,8 @@ ASSIGNORS: Mapping[str, Assignor] = {
     assignor.name: assignor
     for assignor in (
         Assignor("range", assign_ranges),
-        Assignor("roundrobin", assign_in_turn),
-        Assignor("sticky", assign_sticky, remembers=True),
+        Assignor("roundrobin", assign_round_robin),
+        Assignor("sticky", assign_sticky, keeps_user_data=True),
         Assignor("cooperative-sticky", assign_cooperatively, is_cooperative=True),
     )
 }

@@ -11,7 +11,7 @@ from tidelog.client.cluster import Cluster
 from tidelog.client.coordinator import CoordinatorFinder
 from tidelog.client.group.assignors import ASSIGNORS, Assignments, Assignor, Subscription, are_cooperative
 from tidelog.client.group.classic_requests import GroupRequests, decode_assignment, decode_subscription
-from tidelog.client.group.member import Member, Stage, ignore
+from tidelog.client.group.member import Member, MemberState, ignore_answer
 from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import Assigned, Revoked, code_of
@@ -20,7 +20,7 @@ from tidelog.model import Time, TopicPartition, earliest
 from tidelog.wire.messages.groups.join_group import JoinGroupResponse, JoinGroupResponseMember
 
 
-class Leading:
+class LeaderAssignment:
     """The assignment of one generation. ProtocolViolation if a member's subscription cannot be read. `skips`: a static
     leader came back, and what was assigned before stays (KIP-814); it only watches the topics from now on."""
 
@@ -41,30 +41,30 @@ class Leading:
             for member in members
         }
         self._topics = {topic for subscription in self._members.values() for topic in subscription.topics}
-        self._seen: Mapping[str, int] = {}
+        self._assigned_partitions: Mapping[str, int] = {}
         unknown = self._topics - cluster.metadata.topics.keys()
         self._updates_needed = cluster.metadata.updates + (1 if unknown else 0)
-        cluster.want_topics(self._topics, now)
+        cluster.add_topics(self._topics, now)
         if unknown:
-            cluster.want_metadata(now)
+            cluster.request_metadata_update(now)
 
     def __repr__(self) -> str:
-        return f"<Leading {len(self._members)} members of {sorted(self._topics)}>"
+        return f"<LeaderAssignment {len(self._members)} members of {sorted(self._topics)}>"
 
     @property
-    def knows_topics(self) -> bool:
+    def has_topics(self) -> bool:
         """Whether the cluster was asked about every topic that somebody wants."""
         return self._cluster.metadata.updates >= self._updates_needed
 
     def assign(self) -> Assignments:
-        self._seen = self._partitions()
-        return {} if self.skips else self._assignor.assign(self._seen, self._members)
+        self._assigned_partitions = self._partitions()
+        return {} if self.skips else self._assignor.assign(self._assigned_partitions, self._members)
 
-    def must_assign_again(self) -> bool:
+    def topics_changed(self) -> bool:
         """Whether topics came, went or grew since; told once."""
         partitions = self._partitions()
-        has_changed = partitions != self._seen
-        self._seen = partitions
+        has_changed = partitions != self._assigned_partitions
+        self._assigned_partitions = partitions
         return has_changed
 
     def _partitions(self) -> dict[str, int]:
@@ -91,7 +91,7 @@ _FATAL = frozenset(
 )
 
 
-class Membership(Member):
+class ClassicMembership(Member):
     """A member of the classic protocol."""
 
     def __init__(self, cluster: Cluster, finder: CoordinatorFinder, group: str, options: ConsumerOptions) -> None:
@@ -100,42 +100,42 @@ class Membership(Member):
         self._requests = GroupRequests(group, options)
         self._is_prepared = False  # everything is given up that must be before the next join
         self._needs_join = False
-        self._had: frozenset[TopicPartition] = frozenset()
+        self._owned_before: frozenset[TopicPartition] = frozenset()
         self._protocol = ""
-        self._leading: Leading | None = None
+        self._leader_assignment: LeaderAssignment | None = None
         self._retry_at = 0
-        self._heartbeat_is_out = False
-        self._session_until = 0
+        self._heartbeat_in_flight = False
+        self._session_deadline = 0
 
     @property
-    def goes_on(self) -> bool:
-        return self._leading is not None and self._leading.skips
+    def skips_assignment(self) -> bool:
+        return self._leader_assignment is not None and self._leader_assignment.skips
 
     # What the consumer says.
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Want these topics from now on."""
         self.failure = None
-        if self.topics != frozenset(topics) or self.stage is Stage.OUT:
+        if self.topics != frozenset(topics) or self.state is MemberState.OUT:
             self.topics = frozenset(topics)
             self._needs_join = True
 
     def polled(self, now: Time) -> None:
         super().polled(now)
-        if self.stage is Stage.OUT and self.topics and self.failure is None:
+        if self.state is MemberState.OUT and self.topics and self.failure is None:
             self._needs_join = True
 
     def leave(self, reason: str, now: Time) -> None:
         """Leave at once: the group goes on without waiting for the session to end. A static member stays registered."""
         node = self._finder.node(now)
         if self.member_id and node is not None and self._options.group_instance_id is None:
-            self._cluster.ask(node, self._requests.leave(self.member_id, reason), ignore, now)
+            self._cluster.send_request(node, self._requests.leave(self.member_id, reason), ignore_answer, now)
         self.member_id = ""
-        self._forget()
+        self._reset()
 
     def expelled(self, now: Time) -> None:
         """Some answer said that the group went on without this member."""
-        self._lose()
+        self._lose_partitions()
         self._needs_join = True
         self._retry_at = now.mono
 
@@ -145,17 +145,20 @@ class Membership(Member):
 
     # Time.
 
-    def _go_on(self, node: int | None, now: Time) -> None:
+    def _advance_member(self, node: int | None, now: Time) -> None:
         if node is None:
             return
-        self._watch_session(now)
-        if self.stage is Stage.STABLE:
-            self._watch_partitions(now)
-            self._heartbeat(node, now)
-        if self.stage is Stage.ASSIGNING:
+        self._expire_session(now)
+        if self.state is MemberState.STABLE:
+            self._rejoin_if_topics_changed(now)
+            self._send_heartbeat(node, now)
+        if self.state is MemberState.ASSIGNING:
             self._maybe_assign(node, now)
         elif (
-            self._needs_join and self._polls and self.stage in (Stage.OUT, Stage.STABLE) and now.mono >= self._retry_at
+            self._needs_join
+            and self._is_polled
+            and self.state in (MemberState.OUT, MemberState.STABLE)
+            and now.mono >= self._retry_at
         ):
             self._maybe_join(node, now)
 
@@ -164,49 +167,49 @@ class Membership(Member):
         if self.failure is not None or not self.topics:
             return None
         moments = [self._finder.deadline]
-        if self.stage is Stage.STABLE and not self._heartbeat_is_out and self._finder.is_known:
+        if self.state is MemberState.STABLE and not self._heartbeat_in_flight and self._finder.is_known:
             moments.append(self._heartbeat_at)
-        if self.stage is not Stage.OUT:
-            moments.append(self._poll_until)
-        may_join = self._revocation.is_over and self._finder.is_known and self._polls
-        if self._needs_join and self.stage is Stage.OUT and may_join:
+        if self.state is not MemberState.OUT:
+            moments.append(self._poll_deadline)
+        may_join = self._revocation.is_done and self._finder.is_known and self._is_polled
+        if self._needs_join and self.state is MemberState.OUT and may_join:
             moments.append(self._retry_at)
         return earliest(*moments)
 
-    def _watch_session(self, now: Time) -> None:
+    def _expire_session(self, now: Time) -> None:
         """Without a heartbeat for a whole session the coordinator is not there any more, or not ours."""
-        if self.stage is Stage.STABLE and now.mono >= self._session_until:
-            self._session_until = now.mono + self._options.session_timeout_ms
+        if self.state is MemberState.STABLE and now.mono >= self._session_deadline:
+            self._session_deadline = now.mono + self._options.session_timeout_ms
             self._finder.lost(now)
 
-    def _watch_partitions(self, now: Time) -> None:
+    def _rejoin_if_topics_changed(self, now: Time) -> None:
         """The leader assigns again when topics came, went or grew."""
-        if self._leading is not None and self._leading.must_assign_again():
+        if self._leader_assignment is not None and self._leader_assignment.topics_changed():
             self._needs_join = True
             self._retry_at = now.mono
 
     # Heartbeats.
 
-    def _heartbeat(self, node: int, now: Time) -> None:
-        if self._heartbeat_is_out or now.mono < self._heartbeat_at:
+    def _send_heartbeat(self, node: int, now: Time) -> None:
+        if self._heartbeat_in_flight or now.mono < self._heartbeat_at:
             return
-        self._heartbeat_is_out = True
+        self._heartbeat_in_flight = True
         self._heartbeat_at = now.mono + self._options.heartbeat_interval_ms
         request = self._requests.heartbeat(self.member_id, self.generation)
         generation = self.generation
 
-        def beat(answer: Answer, now: Time) -> None:
-            self._heartbeat_is_out = False
-            if generation == self.generation and self.stage is Stage.STABLE:
-                self._beaten(answer, now)
+        def answered(answer: Answer, now: Time) -> None:
+            self._heartbeat_in_flight = False
+            if generation == self.generation and self.state is MemberState.STABLE:
+                self._heartbeat_answered(answer, now)
 
-        self._cluster.ask(node, request, beat, now)
+        self._cluster.send_request(node, request, answered, now)
 
-    def _beaten(self, answer: Answer, now: Time) -> None:
+    def _heartbeat_answered(self, answer: Answer, now: Time) -> None:
         code = answer.fault or code_of(answer.response.error_code)
         if not code:
-            self._session_until = now.mono + self._options.session_timeout_ms
-        elif self._finder.judge(code, answer.fault, now):
+            self._session_deadline = now.mono + self._options.session_timeout_ms
+        elif self._finder.handle_error(code, answer.fault, now):
             self._heartbeat_at = now.mono + self._options.retry_backoff_ms
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
             self._needs_join = True
@@ -219,113 +222,115 @@ class Membership(Member):
         """Join, once everything is given up that must be."""
         if not self._is_prepared:
             self._is_prepared = True
-            kept = frozenset(p for p in self.owned if p.topic in self.topics) if self.is_cooperative else frozenset()
-            self._revocation.want(self.owned - kept)
-        partitions = self._revocation.take()
+            retained = (
+                frozenset(p for p in self.owned if p.topic in self.topics) if self.is_cooperative else frozenset()
+            )
+            self._revocation.start(self.owned - retained)
+        partitions = self._revocation.take_revoked()
         if partitions:
-            self._had = self.owned
+            self._owned_before = self.owned
             self.owned -= partitions
             self.events.append(Revoked(partitions))
-        if self._revocation.is_over:
+        if self._revocation.is_done:
             self._join(node, now)
 
     # Join.
 
     def _join(self, node: int, now: Time) -> None:
-        self.stage = Stage.JOINING
+        self.state = MemberState.JOINING
         self._needs_join = False
         self._is_prepared = False
         self._attempt += 1
         attempt = self._attempt
         mine = Subscription(self.topics, self.owned, self.generation)
-        request = self._requests.join(self.member_id, mine, self.owned or self._had)
+        request = self._requests.join(self.member_id, mine, self.owned or self._owned_before)
 
         def joined(answer: Answer, now: Time) -> None:
-            if attempt == self._attempt and self.stage is Stage.JOINING:
+            if attempt == self._attempt and self.state is MemberState.JOINING:
                 self._joined(answer, now)
 
         timeout = self._options.max_poll_interval_ms + _JOIN_GRACE_MS
-        self._cluster.ask(node, request, joined, now, timeout_ms=timeout)
+        self._cluster.send_request(node, request, joined, now, timeout_ms=timeout)
 
     def _joined(self, answer: Answer, now: Time) -> None:
         code = answer.fault or code_of(answer.response.error_code)
         if code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.response.member_id
-            self._again(now.mono)
-        elif self._finder.judge(code, answer.fault, now) or code is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._again(now.mono + self._backoff.next_ms())
+            self._rejoin(now.mono)
+        elif self._finder.handle_error(code, answer.fault, now) or code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._rejoin(now.mono + self._backoff.next_ms())
         elif code:
             self._refused(code, now)
         else:
-            self._accepted(answer.response, now)
+            self._join_accepted(answer.response, now)
 
-    def _accepted(self, response: JoinGroupResponse, now: Time) -> None:
+    def _join_accepted(self, response: JoinGroupResponse, now: Time) -> None:
         self.member_id = response.member_id
         self.generation = response.generation_id
         self._protocol = response.protocol_name or ""
-        self.stage = Stage.ASSIGNING
-        self._leading = None
+        self.state = MemberState.ASSIGNING
+        self._leader_assignment = None
         if response.leader == response.member_id:
             assignor, skips = ASSIGNORS[self._protocol], response.skip_assignment
             try:
-                self._leading = Leading(self._cluster, assignor, response.members, now, skips=skips)
+                self._leader_assignment = LeaderAssignment(self._cluster, assignor, response.members, now, skips=skips)
             except ProtocolViolation as violation:
                 self._fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(violation))
 
     def _maybe_assign(self, node: int, now: Time) -> None:
         """A member waits for nothing; the leader until it has heard of all topics that somebody wants."""
-        if self._leading is None:
+        if self._leader_assignment is None:
             self._sync(node, {}, now)
-        elif self._leading.knows_topics:
-            self._sync(node, self._leading.assign(), now)
+        elif self._leader_assignment.has_topics:
+            self._sync(node, self._leader_assignment.assign(), now)
 
     # Sync.
 
     def _sync(self, node: int, assignments: Mapping[str, Collection[TopicPartition]], now: Time) -> None:
-        self.stage = Stage.SYNCING
+        self.state = MemberState.SYNCING
         request = self._requests.sync(self.member_id, self.generation, self._protocol, assignments)
         attempt = self._attempt
 
         def synced(answer: Answer, now: Time) -> None:
-            if attempt == self._attempt and self.stage is Stage.SYNCING:
+            if attempt == self._attempt and self.state is MemberState.SYNCING:
                 self._synced(answer, now)
 
         timeout = self._options.max_poll_interval_ms + _JOIN_GRACE_MS
-        self._cluster.ask(node, request, synced, now, timeout_ms=timeout)
+        self._cluster.send_request(node, request, synced, now, timeout_ms=timeout)
 
     def _synced(self, answer: Answer, now: Time) -> None:
         code = answer.fault or code_of(answer.response.error_code)
-        if self._finder.judge(code, answer.fault, now) or code is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._again(now.mono + self._backoff.next_ms())
+        if self._finder.handle_error(code, answer.fault, now) or code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._rejoin(now.mono + self._backoff.next_ms())
         elif code:
             self._refused(code, now)
         else:
             try:
-                self._settle(decode_assignment(answer.response.assignment), now)
+                self._take_assignment(decode_assignment(answer.response.assignment), now)
             except ProtocolViolation as violation:
                 self._fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(violation))
 
-    def _settle(self, assigned: frozenset[TopicPartition], now: Time) -> None:
+    def _take_assignment(self, assigned: frozenset[TopicPartition], now: Time) -> None:
         """The group is stable. A cooperative member that has to give something up does so, and joins again."""
-        self.stage = Stage.STABLE
+        self.state = MemberState.STABLE
         self._backoff.succeeded()
         self._heartbeat_at = now.mono + self._options.heartbeat_interval_ms
-        self._session_until = now.mono + self._options.session_timeout_ms
+        self._session_deadline = now.mono + self._options.session_timeout_ms
         added = assigned - self.owned
         surplus = self.owned - assigned
         self.owned |= added
-        self._cluster.want_topics({partition.topic for partition in assigned}, now)
+        self._cluster.add_topics({partition.topic for partition in assigned}, now)
         self.events.append(Assigned(added, self.generation))
         if surplus:
-            self._revocation.want(surplus)
+            self._revocation.start(surplus)
             self._is_prepared = True
             self._needs_join = True
             self._retry_at = now.mono
 
     # Setbacks.
 
-    def _again(self, at: int) -> None:
-        self.stage = Stage.OUT
+    def _rejoin(self, at: int) -> None:
+        self.state = MemberState.OUT
         self._needs_join = True
         self._retry_at = at
 
@@ -334,16 +339,16 @@ class Membership(Member):
         if code in _FATAL:
             self._fail(code, "the group refuses this member")
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-            was_joining = self.stage is Stage.JOINING
+            was_joining = self.state is MemberState.JOINING
             if code is ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
-            self._lose()
+            self._lose_partitions()
             self._needs_join = True
             self._retry_at = now.mono + (self._backoff.next_ms() if was_joining else 0)
         else:
             self._fail(code, "the group's coordinator answered with an error")
 
-    def _forget(self) -> None:
-        super()._forget()
-        self._leading = None
+    def _reset(self) -> None:
+        super()._reset()
+        self._leader_assignment = None
         self._is_prepared = False

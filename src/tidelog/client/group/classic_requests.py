@@ -42,9 +42,9 @@ class StickyUserData:
 
 
 def encode_subscription(assignor: Assignor, mine: Subscription, had: Iterable[TopicPartition]) -> bytes:
-    """`had` is what the member last held, which an assignor that remembers is told though it was given up."""
+    """`had` is what the member last held, which an assignor that keeps_user_data is told though it was given up."""
     user_data = None
-    if assignor.remembers:
+    if assignor.keeps_user_data:
         previous = [PreviousTopic(topic=topic, partitions=numbers) for topic, numbers in by_topic(had)]
         user_data = codec.encode(StickyUserData(previous_assignment=previous, generation=mine.generation), 1)
     subscription = ConsumerProtocolSubscription(
@@ -61,7 +61,7 @@ def decode_subscription(assignor: Assignor, raw: bytes, instance_id: str | None 
     found = codec.decode(ConsumerProtocolSubscription, _version(raw), raw[_VERSION.size :])
     owned = {TopicPartition(topic.topic, number) for topic in found.owned_partitions for number in topic.partitions}
     generation = found.generation_id
-    if assignor.remembers and found.user_data:
+    if assignor.keeps_user_data and found.user_data:
         owned, generation = _previous(found.user_data)
     return Subscription(frozenset(found.topics), frozenset(owned), generation, instance_id)
 

@@ -1,4 +1,4 @@
-"""A group's offsets at its coordinator: committing and reading them, tried again until the caller's time is over."""
+"""A group's offsets at its coordinator: committing and reading them, tried retry_later until the caller's time is over."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,15 +31,15 @@ _NEWEST_COMMIT_WITH_NAMES = 9
 _NEWEST_FETCH_WITH_NAMES = 9
 
 _EXPELLED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
-_PASSING = frozenset(
+_TRANSIENT = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.REQUEST_TIMED_OUT}
 )
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class _Task(CoordinatorRequest):
+class _OffsetRequest(CoordinatorRequest):
     finish: Finish
-    judge: Callable[["_Task", Answer, Time], None]
+    handle_response: Callable[["_OffsetRequest", Answer, Time], None]
     wanted: Collection[TopicPartition] | None = None
     """What positions are asked for: such a request is made when it is sent."""
 
@@ -60,14 +60,14 @@ class GroupOffsets:
         self._membership = membership
         self._group = group
         self._options = options
-        self._tasks: list[_Task] = []
+        self._requests: list[_OffsetRequest] = []
 
     def __repr__(self) -> str:
-        return f"<GroupOffsets {self._group} {len(self._tasks)} requests>"
+        return f"<GroupOffsets {self._group} {len(self._requests)} requests>"
 
     @property
     def is_idle(self) -> bool:
-        return not self._tasks
+        return not self._requests
 
     def commit(
         self, offsets: Mapping[TopicPartition, CommittedOffset], finish: Finish, now: Time, timeout_ms: int
@@ -101,7 +101,7 @@ class GroupOffsets:
         where they are known: what was committed in a topic of the same name that is gone is none."""
         self._add(None, finish, self._fetched, now, timeout_ms, _NEWEST_FETCH_WITH_NAMES, partitions)
 
-    def _wish(self, partitions: Collection[TopicPartition]) -> tuple[OffsetFetchRequest, int]:
+    def _fetch_request(self, partitions: Collection[TopicPartition]) -> tuple[OffsetFetchRequest, int]:
         """With the ids of the moment, and the newest version that can say it."""
         topics = [
             OffsetFetchRequestTopics(
@@ -114,92 +114,94 @@ class GroupOffsets:
         return request, _newest(topics, _NEWEST_FETCH_WITH_NAMES)
 
     def advance(self, now: Time) -> None:
-        for task in list(self._tasks):
-            if task.is_out:
+        for pending in list(self._requests):
+            if pending.is_in_flight:
                 continue
-            if now.mono >= task.deadline or self._finder.refused:
-                self._end(task, None, self._finder.refused or task.last, now)
-            elif now.mono >= task.retry_at:
-                if task.wanted is not None:
-                    if self._will_be_known(task.wanted):
-                        task.retry_at = 0
+            if now.mono >= pending.deadline or self._finder.refused:
+                self._end(pending, None, self._finder.refused or pending.last_error, now)
+            elif now.mono >= pending.retry_at:
+                if pending.wanted is not None:
+                    if self._awaits_first_metadata(pending.wanted):
+                        pending.retry_at = 0
                         self._finder.node(now)  # is looked for meanwhile
                         continue
-                    task.request, task.newest = self._wish(task.wanted)
-                task.send(self._cluster, self._finder, partial(self._answered, task), now)
+                    pending.request, pending.newest = self._fetch_request(pending.wanted)
+                pending.send(self._cluster, self._finder, partial(self._answered, pending), now)
 
-    def _will_be_known(self, partitions: Collection[TopicPartition]) -> bool:
+    def _awaits_first_metadata(self, partitions: Collection[TopicPartition]) -> bool:
         """Whether the first metadata of some of the topics is still on its way."""
         metadata = self._cluster.metadata
         return any(p.topic in metadata.interest and p.topic not in metadata.topics for p in partitions)
 
     @property
     def deadline(self) -> int | None:
-        if not self._tasks:
+        if not self._requests:
             return None
-        waiting = [task for task in self._tasks if not task.is_out]
-        moments = [min(task.deadline, task.retry_at) if task.retry_at else task.deadline for task in waiting]
-        if self._finder.deadline is not None and not all(task.retry_at for task in waiting):
-            moments.append(self._finder.deadline)  # nobody looks the coordinator up before a task is due
+        waiting = [pending for pending in self._requests if not pending.is_in_flight]
+        moments = [
+            min(pending.deadline, pending.retry_at) if pending.retry_at else pending.deadline for pending in waiting
+        ]
+        if self._finder.deadline is not None and not all(pending.retry_at for pending in waiting):
+            moments.append(self._finder.deadline)  # nobody looks the coordinator up before a pending is due
         return min(moments, default=None)
 
     def _add(
         self,
         request: Any,
         finish: Finish,
-        judge: Callable[[_Task, Answer, Time], None],
+        handle_response: Callable[[_OffsetRequest, Answer, Time], None],
         now: Time,
         timeout_ms: int,
         newest: int,
         wanted: Collection[TopicPartition] | None = None,
     ) -> None:
-        task = _Task(
+        pending = _OffsetRequest(
             request=request,
             deadline=now.mono + timeout_ms,
             newest=newest,
             backoff=self._cluster.backoff(),
             finish=finish,
-            judge=judge,
+            handle_response=handle_response,
             wanted=wanted,
         )
-        self._tasks.append(task)
+        self._requests.append(pending)
 
-    def _answered(self, task: _Task, answer: Answer, now: Time) -> None:
-        task.is_out = False
+    def _answered(self, pending: _OffsetRequest, answer: Answer, now: Time) -> None:
+        pending.is_in_flight = False
         if answer.fault is ErrorCode.UNSUPPORTED_VERSION:
-            self._end(task, None, answer.fault, now)
+            self._end(pending, None, answer.fault, now)
         elif answer.fault:
-            self._retry(task, answer.fault, answer.fault, now)
+            self._retry(pending, answer.fault, answer.fault, now)
         else:
-            task.judge(task, answer, now)
+            pending.handle_response(pending, answer, now)
 
-    def _retry(self, task: _Task, code: ErrorCode, fault: ErrorCode, now: Time) -> None:
-        self._finder.judge(code, fault, now)
-        task.again(code, now)
+    def _retry(self, pending: _OffsetRequest, code: ErrorCode, fault: ErrorCode, now: Time) -> None:
+        self._finder.handle_error(code, fault, now)
+        pending.retry_later(code, now)
 
-    def _end(self, task: _Task, value: Any, code: ErrorCode, now: Time) -> None:
-        self._tasks.remove(task)
-        task.finish(value, code, now)
+    def _end(self, pending: _OffsetRequest, value: Any, code: ErrorCode, now: Time) -> None:
+        self._requests.remove(pending)
+        pending.finish(value, code, now)
 
     def _committed(
-        self, offsets: Mapping[TopicPartition, CommittedOffset], task: _Task, answer: Answer, now: Time
+        self, offsets: Mapping[TopicPartition, CommittedOffset], pending: _OffsetRequest, answer: Answer, now: Time
     ) -> None:
         codes = [code_of(partition.error_code) for topic in answer.response.topics for partition in topic.partitions]
         code = next((code for code in codes if code), ErrorCode.NONE)
         if code is ErrorCode.NONE:
-            self._end(task, offsets, code, now)
-        elif self._finder.judge(code, ErrorCode.NONE, now) or code in _PASSING:
-            self._retry(task, code, ErrorCode.NONE, now)
+            self._end(pending, offsets, code, now)
+        elif self._finder.handle_error(code, ErrorCode.NONE, now) or code in _TRANSIENT:
+            self._retry(pending, code, ErrorCode.NONE, now)
         else:
-            if code in _EXPELLED and self._membership.generation == task.request.generation_id_or_member_epoch:
+            if code in _EXPELLED and self._membership.generation == pending.request.generation_id_or_member_epoch:
                 self._membership.expelled(now)
             elif code is ErrorCode.REBALANCE_IN_PROGRESS:
                 self._membership.rebalancing()
-            self._end(task, None, code, now)
+            self._end(pending, None, code, now)
 
-    def _fetched(self, task: _Task, answer: Answer, now: Time) -> None:
+    def _fetched(self, pending: _OffsetRequest, answer: Answer, now: Time) -> None:
         group = answer.response.groups[0]
-        names = {topic.topic_id: topic.name for topic in task.request.groups[0].topics}
+        names = {topic.topic_id: topic.name for topic in pending.request.groups[0].topics}
         partitions = [
             (topic.name or names.get(topic.topic_id, ""), partition)
             for topic in group.topics
@@ -217,14 +219,14 @@ class GroupOffsets:
                 for topic, p in partitions
                 if p.committed_offset >= 0
             }
-            self._end(task, found, code, now)
+            self._end(pending, found, code, now)
         elif code is ErrorCode.UNKNOWN_TOPIC_ID:
-            self._cluster.want_metadata(now)
-            task.again(code, now)
-        elif self._finder.judge(code, ErrorCode.NONE, now) or code in _PASSING:
-            self._retry(task, code, ErrorCode.NONE, now)
+            self._cluster.request_metadata_update(now)
+            pending.retry_later(code, now)
+        elif self._finder.handle_error(code, ErrorCode.NONE, now) or code in _TRANSIENT:
+            self._retry(pending, code, ErrorCode.NONE, now)
         else:
-            self._end(task, None, code, now)
+            self._end(pending, None, code, now)
 
 
 def _newest(topics: Sequence[OffsetCommitRequestTopic | OffsetFetchRequestTopics], with_names: int) -> int:

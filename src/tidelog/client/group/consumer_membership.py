@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 
 from tidelog.client.cluster import Cluster
 from tidelog.client.coordinator import CoordinatorFinder
-from tidelog.client.group.member import NO_GENERATION, Member, Stage, ignore
+from tidelog.client.group.member import NO_GENERATION, Member, MemberState, ignore_answer
 from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import Assigned, Revoked, code_of
@@ -24,12 +24,12 @@ from tidelog.wire.messages.groups.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
-JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
+JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2
 """Epochs that are requests. A static member that leaves is expected back."""
 
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
-Places = Mapping[TopicPartition, bytes]
+TopicIdPartitions = Mapping[TopicPartition, bytes]
 """Partitions with the ids of their topics: a topic created anew under the same name is another one."""
 
 
@@ -39,12 +39,14 @@ class ConsumerMembership(Member):
     def __init__(self, cluster: Cluster, finder: CoordinatorFinder, group: str, options: ConsumerOptions) -> None:
         super().__init__(cluster, finder, group, options)
         self.member_id = urlsafe_b64encode(cluster.entropy(16)).decode().rstrip("=")
-        self._held: Places = {}  # with what is on its way out until the user polls again
-        self._told: Places | None = None  # what the coordinator was told last, and took; None: it is to be told all
+        self._held: TopicIdPartitions = {}  # with what is on its way out until the user polls again
+        self._reported: TopicIdPartitions | None = (
+            None  # what the coordinator was told last, and took; None: it is to be told all
+        )
         self._target: frozenset[tuple[bytes, int]] = frozenset()
         self._is_resolved = True  # every topic of the target has a name
         self._interval_ms = options.heartbeat_interval_ms
-        self._is_asking = False
+        self._heartbeat_in_flight = False
 
     # What the consumer says.
 
@@ -53,27 +55,27 @@ class ConsumerMembership(Member):
         self.failure = None
         if self.topics != frozenset(topics):
             self.topics = frozenset(topics)
-            self._told = None
+            self._reported = None
             self._heartbeat_at = 0
 
     def leave(self, reason: str, now: Time) -> None:
         """Leave at once. A static member says that it will be back."""
         del reason
         node = self._finder.node(now)
-        if self.stage is not Stage.OUT and node is not None:
+        if self.state is not MemberState.OUT and node is not None:
             instance = self._options.group_instance_id
             request = ConsumerGroupHeartbeatRequest(
                 group_id=self._group,
                 member_id=self.member_id,
-                member_epoch=LEAVE if instance is None else LEAVE_FOR_A_WHILE,
+                member_epoch=LEAVE if instance is None else LEAVE_STATIC,
                 instance_id=instance,
             )
-            self._cluster.ask(node, request, ignore, now)
-        self._forget()
+            self._cluster.send_request(node, request, ignore_answer, now)
+        self._reset()
 
     def expelled(self, now: Time) -> None:
-        """Some answer said that the group went on without this member."""
-        self._lose()
+        """Some answer reported that the group went on without this member."""
+        self._lose_partitions()
         self._heartbeat_at = now.mono
 
     def rebalancing(self) -> None:
@@ -81,51 +83,51 @@ class ConsumerMembership(Member):
 
     # Time.
 
-    def _go_on(self, node: int | None, now: Time) -> None:
+    def _advance_member(self, node: int | None, now: Time) -> None:
         if self.generation != NO_GENERATION:
             self._reconcile(now)
-        if node is not None and self._polls and not self._is_asking and now.mono >= self._heartbeat_at:
-            self._beat(node, now)
+        if node is not None and self._is_polled and not self._heartbeat_in_flight and now.mono >= self._heartbeat_at:
+            self._send_heartbeat(node, now)
 
     @property
     def deadline(self) -> int | None:
         if self.failure is not None or not self.topics:
             return None
         moments = [self._finder.deadline]
-        if self.stage is not Stage.OUT:
-            moments.append(self._poll_until)
-        if self._polls and not self._is_asking and self._finder.is_known:
+        if self.state is not MemberState.OUT:
+            moments.append(self._poll_deadline)
+        if self._is_polled and not self._heartbeat_in_flight and self._finder.is_known:
             moments.append(self._heartbeat_at)
         return earliest(*moments)
 
     # From what it has to what it is to have.
 
     def _reconcile(self, now: Time) -> None:
-        partitions = self._revocation.take()
+        partitions = self._revocation.take_revoked()
         if partitions:
             self.owned -= partitions
             self.events.append(Revoked(partitions))
-        if not self._revocation.is_over:
+        if not self._revocation.is_done:
             return
         held = {partition: topic_id for partition, topic_id in self._held.items() if partition in self.owned}
-        wanted = self._wanted()
+        wanted = self._resolved_target()
         surplus = frozenset(p for p, topic_id in held.items() if wanted.get(p) != topic_id)
         if surplus:
-            self.stage = Stage.ASSIGNING
-            self._revocation.want(surplus)
+            self.state = MemberState.ASSIGNING
+            self._revocation.start(surplus)
             return
         self._held = wanted
         added = wanted.keys() - self.owned
         if added:
             self.owned |= added
-            self._cluster.want_topics({partition.topic for partition in added}, now)
+            self._cluster.add_topics({partition.topic for partition in added}, now)
             self.events.append(Assigned(frozenset(added), self.generation))
-        is_told = self._told == self._held
-        self.stage = Stage.STABLE if is_told and self._is_resolved else Stage.ASSIGNING
-        if not is_told and self._told is not None:
+        is_reported = self._reported == self._held
+        self.state = MemberState.STABLE if is_reported and self._is_resolved else MemberState.ASSIGNING
+        if not is_reported and self._reported is not None:
             self._heartbeat_at = min(self._heartbeat_at, now.mono)
 
-    def _wanted(self) -> dict[TopicPartition, bytes]:
+    def _resolved_target(self) -> dict[TopicPartition, bytes]:
         """The target, without partitions of topics whose names are not known yet."""
         names = {self._cluster.metadata.last_id(topic): topic for topic in self.topics}
         names.pop(NO_ID, None)
@@ -136,27 +138,27 @@ class ConsumerMembership(Member):
 
     # Heartbeats.
 
-    def _beat(self, node: int, now: Time) -> None:
+    def _send_heartbeat(self, node: int, now: Time) -> None:
         if not self._is_resolved:
-            self._cluster.want_metadata(now)
-        self._is_asking = True
+            self._cluster.request_metadata_update(now)
+        self._heartbeat_in_flight = True
         self._heartbeat_at = now.mono + self._interval_ms
         if self.generation == NO_GENERATION:
-            self.stage = Stage.JOINING
+            self.state = MemberState.JOINING
         self._attempt += 1
-        attempt, said, topics = self._attempt, dict(self._held), self.topics
+        attempt, reported, topics = self._attempt, dict(self._held), self.topics
 
-        def beat(answer: Answer, now: Time) -> None:
+        def answered(answer: Answer, now: Time) -> None:
             if attempt == self._attempt:
-                self._is_asking = False
-                self._beaten(answer, said, now)
+                self._heartbeat_in_flight = False
+                self._heartbeat_answered(answer, reported, now)
                 if topics != self.topics:  # they changed meanwhile
-                    self._told = None
+                    self._reported = None
                     self._heartbeat_at = now.mono
 
-        self._cluster.ask(node, self._request(said), beat, now)
+        self._cluster.send_request(node, self._request(reported), answered, now)
 
-    def _request(self, said: Places) -> ConsumerGroupHeartbeatRequest:
+    def _request(self, reported: TopicIdPartitions) -> ConsumerGroupHeartbeatRequest:
         """All of itself to join, and again after anything but a success; else only what is new."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group,
@@ -164,56 +166,56 @@ class ConsumerMembership(Member):
             member_epoch=JOIN if self.generation == NO_GENERATION else self.generation,
             instance_id=self._options.group_instance_id,
         )
-        if self._told is None:
+        if self._reported is None:
             request.rack_id = self._options.client_rack or None
             request.rebalance_timeout_ms = self._options.max_poll_interval_ms
             request.subscribed_topic_names = sorted(self.topics)
             request.server_assignor = self._options.group_remote_assignor
-        if said != self._told:
-            request.topic_partitions = _listed(said)
+        if reported != self._reported:
+            request.topic_partitions = _by_topic_id(reported)
         return request
 
-    def _beaten(self, answer: Answer, said: Places, now: Time) -> None:
+    def _heartbeat_answered(self, answer: Answer, reported: TopicIdPartitions, now: Time) -> None:
         code = answer.fault or code_of(answer.response.error_code)
         if not code:
-            self._learn(answer.response, said, now)
-        elif self._finder.judge(code, answer.fault, now):
-            self._told = None
+            self._apply_response(answer.response, reported, now)
+        elif self._finder.handle_error(code, answer.fault, now):
+            self._reported = None
             self._heartbeat_at = now.mono + self._backoff.next_ms()
         elif code in _FENCED:
-            was_joining = self.stage is Stage.JOINING
-            self._lose()
+            was_joining = self.state is MemberState.JOINING
+            self._lose_partitions()
             self._heartbeat_at = now.mono + (self._backoff.next_ms() if was_joining else 0)
         else:
             reason = answer.response.error_message if answer.response is not None else None
             self._fail(code, reason or "the group refuses this member")
 
-    def _learn(self, response: ConsumerGroupHeartbeatResponse, said: Places, now: Time) -> None:
+    def _apply_response(self, response: ConsumerGroupHeartbeatResponse, reported: TopicIdPartitions, now: Time) -> None:
         self._backoff.succeeded()
-        if self.stage is Stage.JOINING:
-            self.stage = Stage.ASSIGNING
+        if self.state is MemberState.JOINING:
+            self.state = MemberState.ASSIGNING
         self.generation = response.member_epoch
         self._interval_ms = response.heartbeat_interval_ms
         self._heartbeat_at = now.mono + self._interval_ms
-        self._told = said
+        self._reported = reported
         if response.assignment is not None:
             topics = response.assignment.topic_partitions
             self._target = frozenset((topic.topic_id, number) for topic in topics for number in topic.partitions)
 
     # Setbacks.
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _reset(self) -> None:
+        super()._reset()
         self._held = {}
-        self._told = None
+        self._reported = None
         self._target = frozenset()
         self._is_resolved = True
-        self._is_asking = False
+        self._heartbeat_in_flight = False
         self._heartbeat_at = 0
 
 
-def _listed(places: Places) -> list[TopicPartitions]:
+def _by_topic_id(partitions: TopicIdPartitions) -> list[TopicPartitions]:
     numbers: dict[bytes, list[int]] = {}
-    for partition, topic_id in sorted(places.items()):
+    for partition, topic_id in sorted(partitions.items()):
         numbers.setdefault(topic_id, []).append(partition.partition)
     return [TopicPartitions(topic_id=topic_id, partitions=listed) for topic_id, listed in numbers.items()]

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 from tidelog.client.cluster import Cluster
 from tidelog.client.coordinator import CoordinatorFinder
-from tidelog.client.group.classic_membership import Membership
+from tidelog.client.group.classic_membership import ClassicMembership
 from tidelog.client.group.committed_offsets import GroupOffsets
 from tidelog.client.group.consumer_membership import ConsumerMembership
 from tidelog.client.group.member import Member
 from tidelog.client.options import ConsumerOptions
 
 PROTOCOLS: Mapping[str, type[Member]] = {
-    "classic": Membership,
+    "classic": ClassicMembership,
     "consumer": ConsumerMembership,
 }
 """Who assigns partitions, by `group.protocol`: a member of the group, or its coordinator."""

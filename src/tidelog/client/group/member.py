@@ -2,7 +2,7 @@
 
 A revocation waits for the commit of what was processed:
 
-    NONE → WANTED (commit first) → COMMITTED → TOLD (`Revoked` is out) → NONE (the user polled again)
+    NONE → WANTED (commit first) → COMMITTED → REPORTED (`Revoked` is out) → NONE (the user polled again)
 """
 
 from abc import ABC, abstractmethod
@@ -18,57 +18,57 @@ from tidelog.errors import ErrorCode
 from tidelog.model import Time, TopicPartition
 
 
-class Step(Enum):
+class RevocationStep(Enum):
     NONE = auto()
     WANTED = auto()
     COMMITTED = auto()
-    TOLD = auto()
+    REPORTED = auto()
 
 
 class Revocation:
     """One member's; `partitions` are those on their way out."""
 
     def __init__(self) -> None:
-        self.step = Step.NONE
+        self.step = RevocationStep.NONE
         self.partitions: frozenset[TopicPartition] = frozenset()
 
     def __repr__(self) -> str:
         return f"<Revocation {self.step.name} {len(self.partitions)} partitions>"
 
     @property
-    def is_over(self) -> bool:
-        return self.step is Step.NONE
+    def is_done(self) -> bool:
+        return self.step is RevocationStep.NONE
 
-    def want(self, partitions: frozenset[TopicPartition]) -> None:
+    def start(self, partitions: frozenset[TopicPartition]) -> None:
         """Begin with these; nothing happens for none."""
         if partitions:
-            self.step = Step.WANTED
+            self.step = RevocationStep.WANTED
             self.partitions = partitions
 
     def committed(self) -> None:
-        if self.step is Step.WANTED:
-            self.step = Step.COMMITTED
+        if self.step is RevocationStep.WANTED:
+            self.step = RevocationStep.COMMITTED
 
     def polled(self) -> None:
-        if self.step is Step.TOLD:
+        if self.step is RevocationStep.REPORTED:
             self.cancel()
 
-    def take(self) -> frozenset[TopicPartition]:
+    def take_revoked(self) -> frozenset[TopicPartition]:
         """The partitions to be told of now, once; none at any other step."""
-        if self.step is not Step.COMMITTED:
+        if self.step is not RevocationStep.COMMITTED:
             return frozenset()
-        self.step = Step.TOLD
+        self.step = RevocationStep.REPORTED
         return self.partitions
 
     def cancel(self) -> None:
-        self.step = Step.NONE
+        self.step = RevocationStep.NONE
         self.partitions = frozenset()
 
 
 NO_GENERATION = -1
 
 
-class Stage(Enum):
+class MemberState(Enum):
     OUT = auto()
     JOINING = auto()
     ASSIGNING = auto()
@@ -85,7 +85,7 @@ class Member(ABC):
         self._group = group
         self._options = options
         self._backoff = cluster.backoff()
-        self.stage = Stage.OUT
+        self.state = MemberState.OUT
         self.member_id = ""
         self.generation = NO_GENERATION
         self.topics: frozenset[str] = frozenset()
@@ -94,21 +94,21 @@ class Member(ABC):
         self.failure: Failed | None = None
         self._revocation = Revocation()
         self._heartbeat_at = 0
-        self._poll_until = 0
-        self._polls = False  # the user does: it did within the last max.poll.interval.ms
+        self._poll_deadline = 0
+        self._is_polled = False  # the user does: it did within the last max.poll.interval.ms
         self._attempt = 0
 
     def __repr__(self) -> str:
-        stage = f"{self.stage.name} generation={self.generation}"
-        return f"<{type(self).__name__} {self._group} {stage} owned={len(self.owned)}>"
+        state = f"{self.state.name} generation={self.generation}"
+        return f"<{type(self).__name__} {self._group} {state} owned={len(self.owned)}>"
 
     @property
     def must_commit(self) -> bool:
         """Whether partitions are about to go, and what was processed is to be committed first."""
-        return self._revocation.step is Step.WANTED
+        return self._revocation.step is RevocationStep.WANTED
 
     @property
-    def goes_on(self) -> bool:
+    def skips_assignment(self) -> bool:
         """Whether it leads its group by what an earlier process of its instance assigned."""
         return False
 
@@ -120,8 +120,8 @@ class Member(ABC):
 
     def polled(self, now: Time) -> None:
         """The user is alive, and has seen every event so far."""
-        self._poll_until = now.mono + self._options.max_poll_interval_ms
-        self._polls = True
+        self._poll_deadline = now.mono + self._options.max_poll_interval_ms
+        self._is_polled = True
         self._revocation.polled()
 
     def committed(self) -> None:
@@ -149,19 +149,19 @@ class Member(ABC):
             self._fail(self._finder.refused, "the group's coordinator cannot be found")
             return
         node = self._finder.node(now)
-        if self.stage is not Stage.OUT and now.mono >= self._poll_until:
+        if self.state is not MemberState.OUT and now.mono >= self._poll_deadline:
             self._expire(now)
             return
-        self._go_on(node, now)
+        self._advance_member(node, now)
 
     @abstractmethod
-    def _go_on(self, node: int | None, now: Time) -> None:
+    def _advance_member(self, node: int | None, now: Time) -> None:
         """Do what is due. `node`: the coordinator, None while it is not known."""
 
     def _expire(self, now: Time) -> None:
         """A user who does not come back must not hold partitions."""
         lost = self.owned
-        self._polls = False
+        self._is_polled = False
         self.leave("max.poll.interval.ms passed without a poll", now)
         if lost:
             self.events.append(Lost(lost))
@@ -173,25 +173,25 @@ class Member(ABC):
 
     # Setbacks.
 
-    def _lose(self) -> None:
+    def _lose_partitions(self) -> None:
         """The group goes on without this member."""
         lost = self.owned
-        self._forget()
+        self._reset()
         if lost:
             self.events.append(Lost(lost))
 
-    def _forget(self) -> None:
-        self.stage = Stage.OUT
+    def _reset(self) -> None:
+        self.state = MemberState.OUT
         self.generation = NO_GENERATION
         self.owned = frozenset()
         self._revocation.cancel()
         self._attempt += 1
 
     def _fail(self, code: ErrorCode, reason: str) -> None:
-        self._lose()
+        self._lose_partitions()
         self.failure = Failed(code, reason)
         self.events.append(self.failure)
 
 
-def ignore(_answer: Answer, _now: Time) -> None:
+def ignore_answer(_answer: Answer, _now: Time) -> None:
     """A member that leaves does not wait for the answer."""

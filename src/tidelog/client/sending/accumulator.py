@@ -24,15 +24,15 @@ class Accumulator:
     def __bool__(self) -> bool:
         return bool(self._queues)
 
-    def append(self, place: TopicPartition, ticket: int, record: Record, size: int, now_ms: int) -> bool:
+    def append(self, partition: TopicPartition, ticket: int, record: Record, size: int, now_ms: int) -> bool:
         """Put the record into its partition's last batch, or a new one; whether that may be something to send."""
-        queue = self._queues.get(place)
+        queue = self._queues.get(partition)
         if queue is None:
-            queue = self._queues[place] = deque()
+            queue = self._queues[partition] = deque()
         batch = queue[-1] if queue else None
         is_new = batch is None or batch.is_closed
         if batch is None or is_new or batch.size + size - HEADER_BYTES > self._options.batch_size:
-            batch = ProducerBatch(place, now_ms)
+            batch = ProducerBatch(partition, now_ms)
             queue.append(batch)
             is_new = True
         batch.append(ticket, record, size)
@@ -69,19 +69,19 @@ class Accumulator:
         """To the front of their queues, one after the other, but behind batches with earlier numbers."""
         for batch in batches:
             queue = self._queues.setdefault(batch.partition, deque())
-            place = 0
-            while place < len(queue) and queue[place].has_sequence and _is_before(queue[place], batch):
-                place += 1
-            queue.insert(place, batch)
+            partition = 0
+            while partition < len(queue) and queue[partition].has_sequence and _is_before(queue[partition], batch):
+                partition += 1
+            queue.insert(partition, batch)
 
-    def expired(self, born_before: int) -> list[ProducerBatch]:
+    def expired(self, created_by: int) -> list[ProducerBatch]:
         """Take out what was created by then."""
         expired: list[ProducerBatch] = []
-        for place, queue in list(self._queues.items()):
-            while queue and queue[0].created <= born_before:
+        for partition, queue in list(self._queues.items()):
+            while queue and queue[0].created <= created_by:
                 expired.append(queue.popleft())
             if not queue:
-                del self._queues[place]
+                del self._queues[partition]
         return expired
 
     def remove(self, batch: ProducerBatch) -> None:
@@ -96,15 +96,15 @@ class Accumulator:
         self._queues.clear()
         return batches
 
-    def deadlines(self, seen: int) -> list[int]:
-        """When first batches expire, and when they get ready; one that was ready when last `seen` waits for something
+    def deadlines(self, last_advance: int) -> list[int]:
+        """When first batches expire, and when they get ready; one that was ready when last `last_advance` waits for something
         else."""
         moments: list[int] = []
         for queue in self._queues.values():
             batch = queue[0]
             moments.append(batch.created + self._options.delivery_timeout_ms)
             due = batch.retry_at if batch.attempts else batch.created + self._options.linger_ms
-            if due > seen:
+            if due > last_advance:
                 moments.append(due)
         return moments
 

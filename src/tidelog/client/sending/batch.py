@@ -29,9 +29,9 @@ class ProducerBatch:
         self.attempts = 0
         self.was_sent = False
         """Whether a broker may ever have got it."""
-        self.may_be_taken = False
+        self.may_be_appended = False
         """Whether a broker may have appended it: an attempt had no answer, or one that leaves it open."""
-        self.is_on_wire = False
+        self.is_in_flight = False
         self.is_done = False
         """Whether its records' fate was told already: it ran out of time while it was on the wire."""
         self.producer_id = NO_PRODUCER_ID
@@ -51,7 +51,7 @@ class ProducerBatch:
         return len(self._content)
 
     @property
-    def tickets(self) -> int:
+    def delivery_count(self) -> int:
         """How many deliveries it will tell."""
         return len(self._content)
 
@@ -158,7 +158,7 @@ class EncodedBatch(ProducerBatch):
         return self._records.records
 
     @property
-    def tickets(self) -> int:
+    def delivery_count(self) -> int:
         return 1
 
     @property

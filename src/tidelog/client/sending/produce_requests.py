@@ -18,7 +18,7 @@ from tidelog.wire.records import TRANSACTIONAL
 _NEWEST_WITH_NAMES = 12
 
 
-class Sent(NamedTuple):
+class SentRequest(NamedTuple):
     """What a request carried: the batches, and the topics' names by the ids that the answer may give instead."""
 
     batches: Mapping[TopicPartition, ProducerBatch]
@@ -29,7 +29,7 @@ class Sent(NamedTuple):
         """The newest version that the request can be sent in: from 13 on topics have ids only."""
         return _NEWEST_WITH_NAMES if NO_ID in self.names else 32767
 
-    def told(self, responses: Sequence[Any]) -> Iterator[tuple[TopicPartition, PartitionProduceResponse]]:
+    def partition_answers(self, responses: Sequence[Any]) -> Iterator[tuple[TopicPartition, PartitionProduceResponse]]:
         """The answer's parts."""
         for topic in responses:
             name = topic.name or self.names.get(topic.topic_id, "")
@@ -45,7 +45,7 @@ def produce_request(
     timeout_ms: int,
     compression: int,
     transactional_id: str | None = None,
-) -> tuple[ProduceRequest, Sent]:
+) -> tuple[ProduceRequest, SentRequest]:
     """One request with one batch a partition; with a transactional id the batches are part of its transaction."""
     attributes = 0 if transactional_id is None else TRANSACTIONAL
     topics: dict[str, TopicProduceData] = {}
@@ -59,10 +59,10 @@ def produce_request(
         transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values())
     )
     names = {topic.topic_id: name for name, topic in topics.items()}
-    return request, Sent({batch.partition: batch for batch in batches}, names)
+    return request, SentRequest({batch.partition: batch for batch in batches}, names)
 
 
-MISSING_NUMBERS = frozenset(
+SEQUENCE_ERRORS = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -71,7 +71,7 @@ MISSING_NUMBERS = frozenset(
 )
 """The broker's idea of the producer's numbers is another one."""
 
-NOT_TAKEN = MISSING_NUMBERS | {
+NOT_APPENDED = SEQUENCE_ERRORS | {
     ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.RECORD_LIST_TOO_LARGE,
     ErrorCode.INVALID_RECORD,
@@ -84,5 +84,5 @@ NOT_TAKEN = MISSING_NUMBERS | {
 """Told before anything is appended. NOT_LEADER_OR_FOLLOWER is not here: a request that waited for its followers when
 the leadership went hears it as well."""
 
-NO_TOPIC = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-FATAL = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+FATAL_ERRORS = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})

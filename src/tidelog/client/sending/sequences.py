@@ -94,20 +94,20 @@ class Sequences:
         if (batch.producer_id, batch.producer_epoch) == (numbers.producer_id, numbers.epoch):
             numbers.last_acknowledged = after(batch.base_sequence, batch.count - 1)
 
-    def missed(self, batch: ProducerBatch) -> None:
+    def sequence_missing(self, batch: ProducerBatch) -> None:
         """The broker refused the batch because numbers before it are missing. If a batch before it is still to be
         sent again, or its own numbers moved meanwhile, that will help; else the partition has to begin anew."""
         numbers = self.of(batch.partition)
         if numbers.in_flight and numbers.in_flight[0] is batch and batch.sent_as == batch.numbers:
             numbers.must_restart = True
 
-    def given_up(self, batch: ProducerBatch, *, may_have_been_taken: bool) -> None:
+    def failed(self, batch: ProducerBatch, *, may_be_appended: bool) -> None:
         """The batch failed for good. The numbers of those behind it move up, unless it may be in the log."""
         numbers = self.of(batch.partition)
         if batch not in numbers.in_flight:
             return
         numbers.in_flight.remove(batch)
-        if may_have_been_taken:
+        if may_be_appended:
             numbers.is_unresolved = True
             return
         numbers.next = (numbers.next - batch.count) & MAX_SEQUENCE
@@ -118,12 +118,12 @@ class Sequences:
     def replaced(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """A batch was too large and is sent as smaller ones, which share its numbers."""
         numbers = self.of(batch.partition)
-        place = numbers.in_flight.index(batch)
+        position = numbers.in_flight.index(batch)
         sequence = batch.base_sequence
         for part in parts:
             part.stamp(batch.producer_id, batch.producer_epoch, sequence)
             sequence = after(sequence, part.count)
-        numbers.in_flight[place : place + 1] = parts
+        numbers.in_flight[position : position + 1] = parts
 
     def settle(self, partition: TopicPartition) -> bool:
         """Try to get out of an unsettled state; whether the epoch must be raised for that, now."""
@@ -131,7 +131,7 @@ class Sequences:
         if numbers is None or numbers.is_settled:
             return False
         if numbers.must_restart:
-            return not any(batch.is_on_wire for batch in numbers.in_flight)
+            return not any(batch.is_in_flight for batch in numbers.in_flight)
         if numbers.in_flight:
             return False
         if numbers.next == after(numbers.last_acknowledged, 1):
@@ -141,7 +141,7 @@ class Sequences:
 
     def in_doubt(self, partition: TopicPartition) -> list[ProducerBatch]:
         """Batches that may be in the log already: nobody would know them again by other numbers."""
-        return [batch for batch in self._partitions[partition].in_flight if batch.may_be_taken]
+        return [batch for batch in self._partitions[partition].in_flight if batch.may_be_appended]
 
     def raise_epoch(self, partition: TopicPartition) -> None:
         """Number the partition's batches from 0 in a new epoch. Where the id has none left, a new id must be asked for
@@ -150,9 +150,9 @@ class Sequences:
             self.producer_id, self.epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
             return
         self.epoch += 1
-        waiting = self._partitions[partition].in_flight
-        fresh = self._partitions[partition] = PartitionSequence(self.producer_id, self.epoch, in_flight=waiting)
-        for batch in waiting:
+        unacknowledged = self._partitions[partition].in_flight
+        fresh = self._partitions[partition] = PartitionSequence(self.producer_id, self.epoch, in_flight=unacknowledged)
+        for batch in unacknowledged:
             batch.stamp(self.producer_id, self.epoch, fresh.next)
             fresh.next = after(fresh.next, batch.count)
 

@@ -1,6 +1,6 @@
 """The story's topic `t`, its options, its elections, and its end."""
 
-from tidelog.client.admin import alteration
+from tidelog.client.admin import alter_configs_request
 from tidelog.config.alter import TOPIC
 from tidelog.errors import ErrorCode
 from tidelog.lab import requests
@@ -59,7 +59,7 @@ def make(play: Play, topic: str, brokers: list[str], options: dict[str, str]) ->
 
 
 def alter(play: Play, command: Command) -> None:
-    request = alteration(TOPIC, play.name.topic, command.options.items())
+    request = alter_configs_request(TOPIC, play.name.topic, command.options.items())
     answer = play.answer(CONTROLLER, requests.ALTER_CONFIGS, request)
     result = answer.responses[0] if answer is not None else None
     if result is None or result.error_code:

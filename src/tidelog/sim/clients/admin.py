@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tidelog.client.admin import ANY, Target, alteration
+from tidelog.client.admin import ANY, Target, alter_configs_request
 from tidelog.client.admin import Admin as AdminMachine
 from tidelog.client.options import AdminOptions
 from tidelog.config.alter import TOPIC
@@ -68,7 +68,7 @@ class Admin:
             self.process.after(0, partial(answered, response))
 
     def configure(self, topic: str, option: str, value: str, answered: Answered, target: Target = ANY) -> None:
-        self.ask(alteration(TOPIC, topic, [(option, value)]), target, answered)
+        self.ask(alter_configs_request(TOPIC, topic, [(option, value)]), target, answered)
 
     def elect(self, how: int, names: Sequence[TopicPartition] | None, answered: Answered) -> None:
         """Elect leaders. `how` is PREFERRED or UNCLEAN; None stands for all partitions."""

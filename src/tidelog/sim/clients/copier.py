@@ -269,7 +269,7 @@ class Copier:
             return
         for name, commit in self._commits.items():
             self.commits.withdraw(self.group, name, commit)
-        places = self.reader.positions.places
+        places = self.reader.positions.by_partition
         for name, begin in polled.begins.items():
             if name in self._still_owned and name in places:
                 self.consumer.carry_out(self.reader.seek(name, begin, self.consumer.now()))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tidelog.client.consumer import Consumer
 from tidelog.client.group.consumer_membership import ConsumerMembership
-from tidelog.client.group.member import Stage
+from tidelog.client.group.member import MemberState
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import (
     Assigned,
@@ -137,13 +137,13 @@ class Member:
     def stable_generation(self) -> int:
         """Its generation, or NOTHING while it is joining."""
         assert self.machine.group is not None
-        return self.generation if self.machine.group.membership.stage is Stage.STABLE else NOTHING
+        return self.generation if self.machine.group.membership.state is MemberState.STABLE else NOTHING
 
     @property
     def goes_on(self) -> bool:
         """Whether it leads its group with the assignment of an earlier process of its instance."""
         assert self.machine.group is not None
-        return self.machine.group.membership.goes_on
+        return self.machine.group.membership.skips_assignment
 
     def start(self) -> None:
         self.process.carry_out(self.machine.subscribe(self.topics, self.process.now()))

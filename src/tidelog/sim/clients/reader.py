@@ -67,7 +67,7 @@ class Reader:
 
     def _consume(self, record: ConsumerRecord) -> None:
         name = TopicPartition(record.topic, record.partition)
-        expected, place = self.positions[name], self.process.machine.positions.places[name]
+        expected, place = self.positions[name], self.process.machine.positions.by_partition[name]
         skips = name.topic in self.seen_records.free and record.offset > expected
         in_order = expected in (ANYWHERE, record.offset) or skips
         assert in_order, f"I22: {self!r} received {record.offset} of {name} after {expected - 1}"

@@ -335,7 +335,7 @@ class Auditor:
         records, effects = self.process.machine.poll(self.process.now())
         for record in records:
             name = TopicPartition(record.topic, record.partition)
-            place = self.process.machine.positions.places[name]
+            place = self.process.machine.positions.by_partition[name]
             assert record.offset < place.last_stable_offset, f"I22: {record} above {place.last_stable_offset}"
             self.found[name].append(record.value or b"")
         self.process.carry_out(effects)

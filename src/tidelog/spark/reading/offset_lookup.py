@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from tidelog.client.offset_lookups import Found as Place
+from tidelog.client.offset_lookups import FoundOffset
 from tidelog.client.positions import EARLIEST, LATEST
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin, Consumer
@@ -111,7 +111,7 @@ class OffsetLookup:
 
     # Which offsets.
 
-    def found(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, Place]:
+    def found(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
         """Offsets for EARLIEST, LATEST or times."""
         asked = {(name.topic, name.partition): time for name, time in wanted.items()}
         return self._asked(lambda: self.consumer.offsets_for_times(asked)) if wanted else {}

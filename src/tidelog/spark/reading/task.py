@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from tidelog.client.fetcher import Whole
+from tidelog.client.fetcher import FetchedBatches
 from tidelog.client.options import ConsumerOptions
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
@@ -109,7 +109,7 @@ def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
         return
 
 
-def _fetched(consumer: Consumer, part: Range, start: int) -> Iterator[Whole]:
+def _fetched(consumer: Consumer, part: Range, start: int) -> Iterator[FetchedBatches]:
     losses = Losses(fails=part.fail_on_data_loss)
     beginning = consumer.beginning_offsets([part.name])[part.name]
     _check_identity(consumer, part, losses)
@@ -148,7 +148,7 @@ def _check_identity(consumer: Consumer, part: Range, losses: Losses) -> None:
         losses.report(f"topic {part.topic} was deleted and created again (its id is {found}, and was {part.topic_id})")
 
 
-def batch(whole: Whole, part: Range, place: int) -> Iterator[pa.RecordBatch]:
+def batch(whole: FetchedBatches, part: Range, place: int) -> Iterator[pa.RecordBatch]:
     """The records of an answer that are in the range, from `place` on; none where there is none."""
     data, places = _payloads(whole)
     found = record_columns.columns(data, places)
@@ -171,7 +171,7 @@ FIELDS: dict[str, Callable[[bytes, record_columns.Columns, Range], Any]] = {
 """Each column; what is not asked for is not built."""
 
 
-def _payloads(whole: Whole) -> tuple[bytes, list[record_columns.Batch]]:
+def _payloads(whole: FetchedBatches) -> tuple[bytes, list[record_columns.Batch]]:
     """Where the records of the batches are: in what was fetched, or in one buffer of what was compressed."""
     if not any(each.compression for each in whole.batches):
         return whole.raw, [_place(each, each.position + HEADER_BYTES, each.end) for each in whole.batches]
