@@ -129,7 +129,7 @@ def test_a_record_that_is_refused_is_exit_code_1(on):
         (("consume", "--include", "("), "--include: '(' is not a valid regular expression"),
         (("produce",), "Missing option '--topic'."),
         (("produce", "--topic", "t", "--acks", "2"), "'2' is not one of '0', '1', '-1', 'all'."),
-        (("produce", "--topic", "t", "--producer-property", "linger.ms=x"), "linger.ms is a whole number, not 'x'"),
+        (("produce", "--topic", "t", "--producer-property", "linger.ms=x"), "linger.ms must be an integer, not 'x'"),
     ],
 )
 def test_wrong_flags_are_named(tidelog, arguments, part):

@@ -236,5 +236,5 @@ def test_a_commit_is_of_the_members_epoch():
 
 
 def test_there_are_two_protocols():
-    with pytest.raises(InvalidOption, match=r"group\.protocol is one of classic, consumer"):
+    with pytest.raises(InvalidOption, match=r"group\.protocol must be one of classic, consumer"):
         Story(group_id="g", group_protocol="streams")

@@ -53,7 +53,7 @@ def test_a_reader_in_a_rack_is_sent_to_a_follower_and_reads_all():
     topology.consume_from_rack(cluster, NAMES, Random(1))
     near = cluster.readers[-1]
     cluster.run(5)
-    places = near.process.machine.positions.places
+    places = near.process.machine.positions.by_partition
     assert any(place.read_replica >= 0 for place in places.values())
     cluster.world.kill(cluster.world.hosts[1])
     cluster.run(3)

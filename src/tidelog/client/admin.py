@@ -1,4 +1,4 @@
-"""Any request to any broker, with retries: what the command line, tests and the simulator administer clusters with."""
+"""Any request to any broker, with retries: the command line, tests and the simulator administer clusters with it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 __all__ = ["ANY", "CONTROLLER", "Admin", "Coordinator", "Leader"]
 
 ANY = -1
-"""The target of a request that every broker answers."""
+"""The target of a request that any broker can answer."""
 
 
 class Leader(NamedTuple):
@@ -36,7 +36,7 @@ class Leader(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """The target of a request for the coordinator of a group, or with `key_type` 1 of a transactional id."""
+    """The target of a request for the coordinator of a group, or of a transactional ID if `key_type` is 1."""
 
     key: str
     key_type: int = 0
@@ -57,7 +57,7 @@ _MISROUTED = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Codes that a request to a role gets while the role is on its way from one broker to another."""
+"""Codes that a request to a role receives while the role moves from one broker to another."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class _PendingRequest:
 
 
 class Admin(Client):
-    """Requests in, answers out: `ask` returns a ticket, `take_results` the answers that have come."""
+    """Requests in, responses out: `ask` returns a ticket, `take_results` the requests that have finished."""
 
     def __init__(self, bootstrap: Sequence[Address], options: AdminOptions, entropy: Entropy) -> None:
         super().__init__(bootstrap, options, entropy)
@@ -100,9 +100,11 @@ class Admin(Client):
         newest: int = 32767,
         retries: bool = True,
     ) -> tuple[int, list[Effect]]:
-        """Send `request` to `target` in the newest version both sides know, at most `newest`. The ticket's `Done` has
-        the response as it came, with whatever error codes are in it, once there is one or `timeout_ms` is over.
-        Without `retries` a fault is the answer: for requests that may not be sent twice."""
+        """Send `request` to `target` in the newest version that both sides support, at most `newest`.
+
+        The ticket's `Done` has the response unchanged, including any error codes in it, or an error after `timeout_ms`.
+        Without `retries` the first fault is the result: for requests that must not be sent twice.
+        """
         self._last_ticket += 1
         timeout = self._options.default_api_timeout_ms if timeout_ms is None else timeout_ms
         backoff = self.cluster.backoff()
@@ -113,12 +115,12 @@ class Admin(Client):
         return pending.ticket, self._turn(now)
 
     def take_results(self) -> list[Done]:
-        """What has been answered since the last call."""
+        """The requests that finished since the last call."""
         results, self._results = self._results, []
         return results
 
     def close(self, _now: Time) -> list[Effect]:
-        """Close all connections; open requests get no answer."""
+        """Close all connections; open requests get no result."""
         self._closed = True
         self.network.close()
         return self.network.take_effects()
@@ -150,7 +152,7 @@ class Admin(Client):
         self.cluster.send_request(node, pending.request, handle, now, timeout_ms=timeout, newest=pending.newest)
 
     def _node_for(self, target: Target, now: Time) -> int | None:
-        """Where the request goes; None where that is not known yet."""
+        """The node to send the request to; None while it is unknown."""
         if isinstance(target, Coordinator):
             return self._coordinators[target]
         if target == ANY:
@@ -189,7 +191,7 @@ class Admin(Client):
             pending.retry_at = now.mono + pending.backoff.next_ms()
         else:
             self._pending.remove(pending)
-            self._results.append(Done(pending.ticket, error=code, message="the coordinator cannot be found"))
+            self._results.append(Done(pending.ticket, error=code, message="the coordinator was not found"))
 
     def _answered(self, pending: _PendingRequest, answer: Answer, now: Time) -> None:
         del self._in_flight[pending.ticket]
@@ -200,7 +202,7 @@ class Admin(Client):
         if not fault:
             self._results.append(Done(pending.ticket, answer.response))
         elif fault is ErrorCode.UNSUPPORTED_VERSION or not pending.retries:
-            self._results.append(Done(pending.ticket, error=fault, message=f"broker {answer.node} gave no answer"))
+            self._results.append(Done(pending.ticket, error=fault, message=f"broker {answer.node} did not answer"))
         else:
             self._retry(pending, fault, now)
 
@@ -214,24 +216,24 @@ class Admin(Client):
 
 
 def _is_role(target: Target) -> bool:
-    """Whether the target may be another broker at the next try."""
+    """Whether the target may be a different broker at the next try."""
     return target == CONTROLLER or not isinstance(target, int)
 
 
 def _timed_out(pending: _PendingRequest) -> Done:
-    """The answer after the deadline: the last one that came, though somebody else should have given it."""
+    """The result after the deadline: the last response received, even from a broker that no longer has the role."""
     if pending.last_response is not None:
         return Done(pending.ticket, pending.last_response)
-    return Done(pending.ticket, error=pending.last_fault, message="nobody answered in time")
+    return Done(pending.ticket, error=pending.last_fault, message="no broker answered in time")
 
 
 def _misrouted(response: Any) -> ErrorCode:
-    """The first code in the response that says that the role is elsewhere, or NONE."""
+    """The first code in the response that says the role is elsewhere, or NONE."""
     return next((code for code in error_codes(response) if code in _MISROUTED), ErrorCode.NONE)
 
 
 def error_codes(message: Any) -> Iterator[ErrorCode]:
-    """Every error code in a response, at any depth."""
+    """All error codes in a response, at any depth."""
     for name in message.__slots__:
         value = getattr(message, name)
         if name == "error_code":
@@ -245,7 +247,8 @@ def error_codes(message: Any) -> Iterator[ErrorCode]:
 def alter_configs_request(
     kind: int, name: str, options: Iterable[tuple[str, str | None]]
 ) -> IncrementalAlterConfigsRequest:
-    """Set these options of one resource, or delete those whose value is None."""
+    """IncrementalAlterConfigs (KIP-339) that sets these options of one resource, or deletes those whose value is
+    None."""
     configs = [
         AlterableConfig(name=option, config_operation=Operation.DELETE if value is None else Operation.SET, value=value)
         for option, value in options

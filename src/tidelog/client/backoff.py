@@ -1,14 +1,14 @@
-"""How long to wait before trying again: doubling from the first wait to the longest, with a spread of a fifth, so that
-clients that failed together do not return together."""
+"""How long to wait before a retry: the wait doubles from the first to the longest, with a random spread of 20 %, so
+that clients that failed together do not retry together."""
 
 from collections.abc import Callable
 
 Entropy = Callable[[int], bytes]
-"""That many random bytes."""
+"""Returns the given number of random bytes."""
 
 
 class Backoff:
-    """The waits of one thing that fails; `entropy` is the client's source of chance."""
+    """The waits between retries of one operation; `entropy` is the client's source of randomness."""
 
     def __init__(self, first_ms: int, longest_ms: int, entropy: Entropy) -> None:
         self._first_ms = first_ms
@@ -30,5 +30,5 @@ class Backoff:
 
 
 def below(entropy: Entropy, bound: int) -> int:
-    """A random number under `bound`."""
+    """A random number below `bound`."""
     return int.from_bytes(entropy(4)) % bound

@@ -1,7 +1,7 @@
-"""What producer, consumer and admin share: connections, metadata and its renewal, and the turn of the wheel.
+"""What producer, consumer and admin share: connections, metadata updates, and the turn.
 
-Every input and every call ends in `_turn`: answers are handled, metadata is renewed where it is due, then the client's
-own `_advance` sends what can be sent.
+Every input and every call ends in `_turn`: it handles answers, requests metadata when an update is due, then lets the
+client's own `_advance` send what can be sent.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,12 +14,12 @@ from tidelog.model import Time, earliest
 
 
 class Client:
-    """A client of a cluster. Inputs return the effects to carry out; `next_deadline` says when to `wake` it."""
+    """A client of a cluster. Inputs return the effects to carry out; `next_deadline` is when to call `wake`."""
 
     def __init__(
         self, bootstrap: Sequence[Address], options: ClientOptions, entropy: Entropy, *, creates_topics: bool = False
     ) -> None:
-        """`creates_topics`: whether asking for a topic's metadata may create it."""
+        """`creates_topics`: whether a metadata request may create the topics it names."""
         self.cluster = Cluster(bootstrap, options, entropy, creates_topics=creates_topics)
         self.network = self.cluster.network
         self.metadata = self.cluster.metadata
@@ -37,7 +37,7 @@ class Client:
         return self._turn(now)
 
     def received(self, connection: int, frames: Iterable[memoryview], now: Time) -> list[Effect]:
-        """Complete frames, without their lengths; they are not looked at after the call."""
+        """Complete frames, without their lengths; not used after the call."""
         self.network.received(connection, frames, now.mono)
         return self._turn(now)
 
@@ -51,21 +51,21 @@ class Client:
 
     @property
     def next_deadline(self) -> int | None:
-        """Monotonic milliseconds; None while only an input or a call can make a difference."""
+        """Monotonic milliseconds; None while only an input or a call can change anything."""
         if self._closed:
             return None
         return earliest(self.cluster.deadline, self._own_deadline())
 
-    # What the three kinds of client fill in.
+    # Implemented by producer, consumer and admin.
 
     def _advance(self, now: Time) -> None:
         """Send whatever can be sent now."""
 
     def _own_deadline(self) -> int | None:
-        """When `_advance` has something to do though nothing happened."""
+        """When `_advance` has something to do even if nothing happens before."""
         return None
 
-    # The turn of the wheel.
+    # The turn.
 
     def _turn(self, now: Time) -> list[Effect]:
         if not self._closed:

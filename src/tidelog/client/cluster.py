@@ -1,7 +1,7 @@
-"""A cluster as a client sees it: connections to its brokers, and metadata that is renewed where it is due.
+"""A cluster as a client sees it: connections to its brokers, and metadata that is updated when it is due.
 
-`send_request` takes the function that handles the answer, with its first arguments bound; `take_answers` hands the answers to
-the turn of the client, which calls it.
+`send_request` takes the function that handles the answer, with its first arguments bound. `Network.take_answers`
+returns the answers to the client's turn, which calls these functions.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ Handle = Callable[[Answer, Time], None]
 
 
 class Cluster:
-    """One client's way to the brokers, and its picture of them."""
+    """One client's connections to the brokers, and its metadata."""
 
     def __init__(
         self, bootstrap: Sequence[Address], options: ClientOptions, entropy: Entropy, *, creates_topics: bool
@@ -39,7 +39,7 @@ class Cluster:
         return f"<Cluster {self.network} {self.metadata}>"
 
     def backoff(self) -> Backoff:
-        """The waits between tries of one request, as the options have them."""
+        """The waits between retries of one request, from the client's options."""
         return Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms, self.entropy)
 
     def send_request(
@@ -53,7 +53,7 @@ class Cluster:
         newest: int = 32767,
         expects_answer: bool = True,
     ) -> None:
-        """Send a request to a known node; `handle` gets its answer or fault."""
+        """Send a request to a known node; `handle` receives the response or the fault."""
         timeout = self.options.request_timeout_ms if timeout_ms is None else timeout_ms
         call = Call(handle, request.__key__, request, now.mono + timeout, newest, expects_answer)
         self.network.submit(node, call, now.mono)
@@ -61,11 +61,11 @@ class Cluster:
     # Metadata.
 
     def request_metadata_update(self, now: Time) -> None:
-        """What is known has proved wrong: ask again, as soon as the wait since the last answer is over."""
+        """Update the metadata as soon as the backoff since the last update is over, because it proved to be stale."""
         self._update_at = min(self._update_at, max(now.mono, self._update_not_before))
 
     def add_topics(self, topics: Iterable[str], now: Time) -> None:
-        """Keep these topics' metadata too from now on; new ones are requested for at once."""
+        """Add topics to those whose metadata is kept; new ones are requested at once."""
         unknown = set(topics) - self.metadata.interest
         if unknown:
             self.metadata.interest |= unknown
@@ -101,11 +101,11 @@ class Cluster:
 
     @property
     def deadline(self) -> int | None:
-        """When the client's turn must come at the latest, for the sake of connections and metadata."""
+        """When the client's turn must come at the latest to serve connections and metadata."""
         return earliest(self.network.deadline, None if self._is_updating else self._update_at)
 
     def learn_endpoints(self, endpoints: Iterable[Any]) -> None:
-        """Brokers that an answer named beside the current leaders (KIP-951)."""
+        """Add the brokers that an answer named together with the current leaders (KIP-951)."""
         brokers = [Broker(e.node_id, e.host, e.port, e.rack) for e in endpoints]
         if brokers:
             self.metadata.learn_brokers(brokers)
@@ -116,6 +116,6 @@ class Cluster:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """The partitions' numbers by topic, both in order."""
+    """The partition numbers by topic, both sorted."""
     grouped = groupby(sorted(partitions), key=lambda partition: partition.topic)
     return [(topic, [partition.partition for partition in group]) for topic, group in grouped]

@@ -1,7 +1,7 @@
-"""The consumer: records of partitions that were assigned by hand or by the group, in order, from where it stands.
+"""The consumer: records of partitions that were assigned manually or by the group, in order, from a position in each.
 
-Positions move when `poll` hands records out. At most once: commit, then process. At least once: process, then commit;
-so the consumer's own commits (`enable.auto.commit`) happen in `poll` only, when what was handed out before is done.
+Positions move when `poll` returns records. At most once: commit, then process. At least once: process, then commit; so
+the consumer's own commits (`enable.auto.commit`) happen only in `poll`, when the records returned before are processed.
 """
 
 import re
@@ -22,15 +22,17 @@ from tidelog.model import INTERNAL_TOPICS, Time, TopicPartition, earliest
 
 
 class Consumer(Client):
-    """Inputs and effects as in `Client`. Calls that ask somebody return a ticket, whose `Done` comes with
-    `take_results`; what happens to the assignment comes with `take_events`."""
+    """Inputs and effects as in `Client`. Calls that need a response return a ticket, whose `Done` comes with
+    `take_results`; changes of the assignment come with `take_events`."""
 
     def __init__(self, bootstrap: Sequence[Address], options: ConsumerOptions, entropy: Entropy) -> None:
         super().__init__(bootstrap, options, entropy, creates_topics=options.allow_auto_create_topics)
         if options.auto_offset_reset not in RESETS:
-            raise InvalidOption(f"auto.offset.reset is one of {', '.join(RESETS)}, not {options.auto_offset_reset!r}")
+            raise InvalidOption(
+                f"auto.offset.reset must be one of {', '.join(RESETS)}, not {options.auto_offset_reset!r}"
+            )
         if options.group_protocol not in PROTOCOLS:
-            raise InvalidOption(f"group.protocol is one of {', '.join(PROTOCOLS)}, not {options.group_protocol!r}")
+            raise InvalidOption(f"group.protocol must be one of {', '.join(PROTOCOLS)}, not {options.group_protocol!r}")
         self.options = options
         self.positions = Positions()
         self.group = None if options.group_id is None else Group(options.group_id, self.cluster, options)
@@ -59,7 +61,7 @@ class Consumer(Client):
         return self._turn(now)
 
     def subscribe_pattern(self, pattern: str, now: Time) -> list[Effect]:
-        """As `subscribe`, for all topics whose whole name matches, present and to come."""
+        """As `subscribe`, for all topics whose whole name matches, including topics created later."""
         self._pattern = re.compile(pattern)
         self.metadata.wants_all = True
         self._metadata_seen = -1
@@ -68,7 +70,8 @@ class Consumer(Client):
         return self._turn(now)
 
     def assign(self, partitions: Collection[TopicPartition], now: Time) -> list[Effect]:
-        """Read exactly these partitions, without a membership; those read before go on where they are."""
+        """Read exactly these partitions, without group membership; partitions that were already assigned keep their
+        positions."""
         self._leave_group("assigned by hand", now)
         self._was_polled = False
         self.positions.assign(partitions)
@@ -77,7 +80,7 @@ class Consumer(Client):
         return self._turn(now)
 
     def unsubscribe(self, now: Time) -> list[Effect]:
-        """Read nothing; leave the group."""
+        """Read nothing, and leave the group."""
         return self.assign((), now)
 
     @property
@@ -87,18 +90,18 @@ class Consumer(Client):
     # Where to read.
 
     def seek(self, partition: TopicPartition, offset: int, now: Time, *, leader_epoch: int = -1) -> list[Effect]:
-        """Hand out from that offset next; KeyError where the partition is not assigned."""
+        """Continue at that offset; KeyError if the partition is not assigned."""
         self.positions.by_partition[partition].move(offset, leader_epoch)
         return self._turn(now)
 
     def seek_to(self, partitions: Collection[TopicPartition], timestamp: int, now: Time) -> list[Effect]:
-        """Go to EARLIEST, LATEST or the first record at or after a timestamp (at the end where there is none)."""
+        """Continue at EARLIEST, LATEST or the first record at or after a timestamp (at the end if there is none)."""
         for partition in partitions:
             self.positions.by_partition[partition].reset(timestamp)
         return self._turn(now)
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record to hand out; None while it is being found."""
+        """The offset of the next record to return; None while it is being looked up."""
         offset = self.positions.by_partition[partition].offset
         return offset if offset >= 0 else None
 
@@ -115,15 +118,17 @@ class Consumer(Client):
     # Reading.
 
     def poll(self, now: Time, most: int | None = None) -> tuple[list[ConsumerRecord], list[Effect]]:
-        """The next records, at most `max.poll.records`; says too that what was handed out before is processed."""
+        """The next records, at most `max.poll.records`. Calling it also means that the records returned before are
+        processed."""
         taken: list[ConsumerRecord] = []
         if self._can_return_records(now):
             taken = self._fetcher.take(self.options.max_poll_records if most is None else most, now)
         return taken, self._turn(now)
 
     def poll_batches(self, now: Time, until: int | None = None) -> tuple[list[FetchedBatches], list[Effect]]:
-        """As `poll`, but what was fetched as it came, for who decodes batches himself. The two do not mix. A partition
-        whose position is not below `until` any more is paused: nothing behind is fetched in advance."""
+        """As `poll`, but returns the fetched batches undecoded, for callers that decode them. Do not mix it with
+        `poll`. A partition whose position has reached `until` is paused, so that nothing beyond it is fetched in
+        advance."""
         taken = self._fetcher.take_batches(now) if self._can_return_records(now) else []
         for position in self.positions.by_partition.values():
             position.is_paused |= until is not None and position.offset >= until
@@ -145,7 +150,7 @@ class Consumer(Client):
         results, self._results = self._results, []
         return results
 
-    # Questions.
+    # Requests.
 
     def commit(
         self, now: Time, offsets: Mapping[TopicPartition, CommittedOffset] | None = None
@@ -154,43 +159,44 @@ class Consumer(Client):
         ticket = self._ticket()
         wanted = self._processed() if offsets is None else offsets
         if self.group is None:
-            self._results.append(Done(ticket, error=ErrorCode.INVALID_GROUP_ID, message="there is no group.id"))
+            self._results.append(Done(ticket, error=ErrorCode.INVALID_GROUP_ID, message="no group.id is configured"))
         elif not wanted:
             self._results.append(Done(ticket, {}))
         else:
-            finish = self._finish(ticket, "the offsets are not committed")
+            finish = self._finish(ticket, "the offsets were not committed")
             self.group.offsets.commit(wanted, finish, now, self.options.default_api_timeout_ms)
         return ticket, self._turn(now)
 
     @property
     def group_place(self) -> GroupPlace:
-        """For positions in transactions (`TransactionalProducer.send_offsets`)."""
-        assert self.group is not None, "a consumer without a group has no position in one"
+        """The consumer's membership, for offsets committed in transactions (`TransactionalProducer.send_offsets`)."""
+        assert self.group is not None, "a consumer without a group has no membership"
         membership = self.group.membership
         member = membership.member_id if membership.generation >= 0 else ""
         return GroupPlace(self.options.group_id or "", membership.generation, member, self.options.group_instance_id)
 
     def committed(self, partitions: Collection[TopicPartition], now: Time) -> tuple[int, list[Effect]]:
-        """`Done.value`: the group's `CommittedOffset` by partition, without those that have none."""
+        """`Done.value`: the group's `CommittedOffset` by partition; partitions without one are missing."""
         ticket = self._ticket()
         if self.group is None:
-            self._results.append(Done(ticket, error=ErrorCode.INVALID_GROUP_ID, message="there is no group.id"))
+            self._results.append(Done(ticket, error=ErrorCode.INVALID_GROUP_ID, message="no group.id is configured"))
         else:
-            finish = self._finish(ticket, "the committed offsets cannot be read")
+            finish = self._finish(ticket, "the committed offsets were not fetched")
             self.group.offsets.fetch(partitions, finish, now, self.options.default_api_timeout_ms)
         return ticket, self._turn(now)
 
     def look_up(self, wanted: Mapping[TopicPartition, int], now: Time) -> tuple[int, list[Effect]]:
         """Offsets for timestamps, EARLIEST or LATEST. `Done.value`: `FoundOffset` by partition."""
         ticket = self._ticket()
-        finish = self._finish(ticket, "the offsets cannot be found")
+        finish = self._finish(ticket, "the offsets were not found")
         self._lookups.look_up(wanted, finish, now, self.options.default_api_timeout_ms)
         return ticket, self._turn(now)
 
     # The end.
 
     def close(self, now: Time) -> list[Effect]:
-        """Commit if the consumer does that by itself, leave the group, close the connections: `is_closed` then."""
+        """Commit if auto-commit is enabled, leave the group and close the connections; `is_closed` is true when that is
+        done."""
         self._is_closing = True
         if self.group is None or not self.options.enable_auto_commit or not self._processed():
             return self.abandon(now)
@@ -210,7 +216,7 @@ class Consumer(Client):
     def is_closed(self) -> bool:
         return self._closed
 
-    # The version.
+    # The turn.
 
     def _advance(self, now: Time) -> None:
         if self._is_closing and (self.group is None or self.group.offsets.is_idle):
@@ -253,7 +259,7 @@ class Consumer(Client):
 
     def _subscribe(self, topics: Collection[str], now: Time) -> None:
         if self.group is None:
-            raise InvalidOption("to subscribe needs a group.id")
+            raise InvalidOption("subscribing requires a group.id")
         self._is_subscribed = True
         self._auto_commit_at = now.mono + self.options.auto_commit_interval_ms
         self.cluster.add_topics(topics, now)
@@ -266,10 +272,10 @@ class Consumer(Client):
         self._is_subscribed = False
         self._pattern = None
 
-    # Places.
+    # Finding offsets.
 
     def _find_offsets(self, now: Time) -> None:
-        """See to it that every partition gets an offset."""
+        """Look up an offset for every partition that needs one."""
         by_partition = self.positions.by_partition
         uncommitted = [
             partition for partition in by_partition if by_partition[partition].needs(Need.COMMITTED, now.mono)
@@ -311,12 +317,13 @@ class Consumer(Client):
                     position.move(found[partition].offset)
                     self._learn_epoch(partition, found[partition].leader_epoch, now)
                 else:
-                    position.reset(-1)  # no record is that young: the end
+                    position.reset(-1)  # no record is that new: continue at the end
 
         self._lookups.look_up(wanted, finish, now, self.options.default_api_timeout_ms)
 
     def _learn_epoch(self, partition: TopicPartition, leader_epoch: int, now: Time) -> None:
-        """A leader of an older epoch than that of the position where reading begins does not know of it."""
+        """Make the metadata stale if its leader has an older epoch than the committed offset: that leader may not have
+        the record."""
         if self.metadata.learn_epoch(partition, leader_epoch):
             self.cluster.request_metadata_update(now)
 
@@ -328,7 +335,7 @@ class Consumer(Client):
     def _not_moved_since(
         self, versions: Mapping[TopicPartition, int]
     ) -> list[tuple[TopicPartition, PartitionPosition]]:
-        """Those that are still assigned, and were not moved by hand meanwhile; they are not busy any more."""
+        """Those that are still assigned and were not moved meanwhile; they are no longer busy."""
         by_partition = [(p, self.positions.by_partition[p]) for p in versions if p in self.positions.by_partition]
         unmoved = [
             (partition, position) for partition, position in by_partition if position.version == versions[partition]
@@ -367,7 +374,7 @@ class Consumer(Client):
         }
 
     def _maybe_auto_commit(self, now: Time) -> None:
-        """At intervals, and before partitions are given up."""
+        """Commit if the interval is over, or if partitions are about to be revoked."""
         if self.group is None or self._is_auto_committing:
             return
         membership = self.group.membership

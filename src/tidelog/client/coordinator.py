@@ -1,7 +1,7 @@
 """How a client reaches a coordinator: `CoordinatorFinder` looks it up; `CoordinatorRequest` is retried until answered.
 
-`CoordinatorRequests` sends requests one at a time and keeps their order: what a transaction's coordinator is told later
-depends on what it was told before.
+`CoordinatorRequests` sends requests one at a time and keeps their order: what a transaction coordinator receives later
+depends on what it received before.
 """
 
 from collections import deque
@@ -23,11 +23,12 @@ GROUP = 0
 TRANSACTION = 1
 
 LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""Answers that mean that the coordinator must be looked up retry_later."""
+"""Errors after which the coordinator must be looked up again."""
 
 
 class CoordinatorFinder:
-    """The coordinator of one key. `refused` is set where it will never be found."""
+    """The coordinator of one key, looked up when first needed and again when it moves. `refused` is set if the lookup
+    failed for good."""
 
     def __init__(self, cluster: Cluster, key: str, key_type: int = GROUP) -> None:
         self._cluster = cluster
@@ -43,7 +44,7 @@ class CoordinatorFinder:
         return f"<CoordinatorFinder {self._key!r} node={self._node}>"
 
     def node(self, now: Time) -> int | None:
-        """The node to ask; None while it is looked up."""
+        """The coordinator's node; None while it is looked up."""
         if self._node is None and not self._is_looking_up and now.mono >= self.retry_at and not self.refused:
             self._look_up(now)
         return self._node
@@ -57,13 +58,14 @@ class CoordinatorFinder:
         return self.retry_at if self._node is None and not self._is_looking_up and not self.refused else None
 
     def lost(self, now: Time) -> None:
-        """It is not there any more."""
+        """The coordinator is not available at the known node."""
         if self._node is not None:
             self._node = None
             self.retry_at = now.mono + self._backoff.next_ms()
 
     def handle_error(self, code: ErrorCode, fault: ErrorCode, now: Time) -> bool:
-        """Whether an answer means that the request is to be sent retry_later, perhaps to another broker."""
+        """Returns whether to retry the request; looks the coordinator up again if the error means that it may have
+        moved."""
         if (fault and fault is not ErrorCode.UNSUPPORTED_VERSION) or code in LOST:
             self.lost(now)
             return True
@@ -94,14 +96,15 @@ class CoordinatorFinder:
 
 
 def coordinator_from(response: FindCoordinatorResponse) -> tuple[ErrorCode, int, str, int]:
-    """(error, broker id, host, port) of the one coordinator that was asked for, in all versions."""
+    """(error, broker ID, host, port) of the one coordinator that was requested, in all versions."""
     found = response.coordinators[0] if response.coordinators else response
     return code_of(found.error_code), found.node_id, found.host, found.port
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class CoordinatorRequest:
-    """It waits to be sent (retry_later), or is on its way; `last_error` is what it failed with before. Monotonic milliseconds."""
+    """One request, waiting for its first or next try, or in flight. `last_error` is the error of the last try.
+    Monotonic milliseconds."""
 
     request: Any
     deadline: int
@@ -114,7 +117,7 @@ class CoordinatorRequest:
     def send(
         self, cluster: Cluster, finder: CoordinatorFinder, answered: Callable[[Answer, Time], None], now: Time
     ) -> None:
-        """It waits on where the coordinator is not known yet; the finder is looking for it then."""
+        """Send it if the coordinator is known; otherwise it stays waiting while the finder looks the coordinator up."""
         node = finder.node(now)
         self.retry_at = 0
         if node is None:
@@ -129,7 +132,7 @@ class CoordinatorRequest:
 
 
 Finish = Callable[[ErrorCode, Any, Time], None]
-"""Takes the code of how it ended, and the response where there is one."""
+"""Receives the final error code, and the response if there is one."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -163,7 +166,7 @@ class CoordinatorRequests:
         timeout_ms: int,
         newest: int = 32767,
     ) -> None:
-        """`code_in` finds the code in a response; a retriable one is tried retry_later."""
+        """`code_in` returns the error code of a response; a retriable one is retried."""
         call = _QueuedRequest(
             request=request,
             deadline=now.mono + timeout_ms,
@@ -187,7 +190,7 @@ class CoordinatorRequests:
 
     @property
     def deadline(self) -> int | None:
-        """When `advance` has something to do though nothing happened."""
+        """When `advance` has something to do even if nothing happens before."""
         if not self._queue or self._queue[0].is_in_flight:
             return None
         call = self._queue[0]

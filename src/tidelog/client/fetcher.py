@@ -1,8 +1,8 @@
-"""Fetching: one request to each broker at a time, for the partitions that have nothing buffered, and the buffer that
-records are handed out from.
+"""Fetching: one request at a time to each broker, for the partitions with nothing buffered, and the buffer that records
+are returned from.
 
-A partition is fetched from its leader, or from the replica that the leader named as closer (KIP-392). What was read is
-checked against the leader's log by the epoch of the last record (KIP-320): where they part, reading goes back there.
+A partition is fetched from its leader, or from the replica that the leader named as closer (KIP-392). The epoch of the
+last record read lets the leader detect that the logs diverge (KIP-320); reading then resumes where they diverge.
 """
 
 from collections import defaultdict, deque
@@ -38,8 +38,8 @@ RESETS: Mapping[str, int | None] = {"earliest": EARLIEST, "latest": LATEST, "non
 
 
 class FetchedBatches(NamedTuple):
-    """One partition's answer for who decodes it himself: `batches` are those in `raw` that hold records to be read, of
-    which those below `start` are not wanted."""
+    """One partition's fetched data, undecoded. `batches` are those in `raw` with records to read; records below `start`
+    must be skipped."""
 
     partition: TopicPartition
     start: int
@@ -49,7 +49,7 @@ class FetchedBatches(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Buffered:
-    """What is left of one partition's answer; of no use once the position has made another version."""
+    """What is left of one partition's data; obsolete as soon as the position's version differs."""
 
     partition: TopicPartition
     version: int
@@ -59,7 +59,7 @@ class _Buffered:
 
 
 class Fetcher:
-    """Keeps the buffer filled for all by_partition that are known and not paused."""
+    """Keeps the buffer filled for all partitions that have an offset and are not paused."""
 
     def __init__(self, cluster: Cluster, positions: Positions, options: ConsumerOptions) -> None:
         self._cluster = cluster
@@ -74,10 +74,10 @@ class Fetcher:
     def __repr__(self) -> str:
         return f"<Fetcher {len(self._buffer)} buffered, asking {sorted(self._busy_nodes)}>"
 
-    # Handing out.
+    # Returning records.
 
     def take(self, max_records: int, now: Time) -> list[ConsumerRecord]:
-        """The next records, at max_records that many, partition by partition; positions move with them."""
+        """The next records, at most `max_records`, partition by partition; positions move along."""
         taken: list[ConsumerRecord] = []
         paused: list[_Buffered] = []
         while self._buffer and len(taken) < max_records:
@@ -93,7 +93,7 @@ class Fetcher:
         return taken
 
     def take_batches(self, now: Time) -> list[FetchedBatches]:
-        """Everything that is there, answer by answer; positions move behind it."""
+        """Everything that is buffered, undecoded; positions move behind it."""
         taken: list[FetchedBatches] = []
         waiting, self._buffer = self._buffer, deque()
         for buffered in waiting:
@@ -110,7 +110,7 @@ class Fetcher:
     def _take_from(
         self, buffered: _Buffered, position: PartitionPosition, taken: list[ConsumerRecord], max_records: int, now: Time
     ) -> bool:
-        """Whether nothing is left."""
+        """Returns whether the buffered data is exhausted."""
         left = max_records - len(taken)
         self._hand_out(buffered, position, islice(buffered.content, left), taken.append, now)
         return len(taken) < max_records
@@ -118,7 +118,7 @@ class Fetcher:
     def _hand_out(
         self, buffered: _Buffered, position: PartitionPosition, content: Iterator[T], on: Callable[[T], None], now: Time
     ) -> None:
-        """Hand on what can be read; what cannot is data, and tried again from there."""
+        """Pass on what can be read; report what cannot, and retry from there."""
         try:
             for each in content:
                 on(each)
@@ -130,8 +130,8 @@ class Fetcher:
     def _batches(
         self, position: PartitionPosition, raw: bytes, aborted: Sequence[AbortedTransaction]
     ) -> Iterator[records.BatchHeader]:
-        """The batches of an answer that records are handed out of, those of aborted transactions left out. What no
-        record is handed out of (control batches, the end of a compacted batch) moves the position too."""
+        """The batches with records to return, without those of aborted transactions. The position also moves over
+        batches without such records (control batches, the end of a compacted batch)."""
         is_aborted = _AbortedFilter(aborted, self._isolation_level)
         for batch in records.batches(raw):
             if batch.next_offset > position.offset:
@@ -146,7 +146,7 @@ class Fetcher:
     def _read(
         partition: TopicPartition, position: PartitionPosition, raw: bytes, batches: Iterator[records.BatchHeader]
     ) -> Iterator[ConsumerRecord]:
-        """Their records, from the position's offset on; the position moves with each."""
+        """Their records from the position's offset on; the position moves with each."""
         topic, number = partition
         for batch in batches:
             start = position.offset
@@ -159,7 +159,7 @@ class Fetcher:
                         topic, number, offset, timestamp, key, value, headers, batch.leader_epoch, time_type
                     )
 
-    # Asking.
+    # Requests.
 
     def advance(self, now: Time) -> None:
         self._last_advance = now.mono
@@ -178,7 +178,7 @@ class Fetcher:
 
     @property
     def deadline(self) -> int | None:
-        """The next partition that is to be tried again."""
+        """When the next partition is due for a retry."""
         last = self._last_advance
         waiting = [position.retry_at for position in self._positions.by_partition.values() if position.retry_at > last]
         return min(waiting) if waiting else None
@@ -271,14 +271,14 @@ class Fetcher:
         if data.diverging_epoch.end_offset >= 0:
             self._truncated(partition, position, data.diverging_epoch.end_offset, data.diverging_epoch.epoch)
         elif data.records:
-            raw = bytes(data.records)  # type: ignore[arg-type]  # a view into the frame, which is about to go
+            raw = bytes(data.records)  # type: ignore[arg-type]  # a view into the frame, which is reused after the call
             batches = self._batches(position, raw, data.aborted_transactions or ())
             content = self._read(partition, position, raw, batches)
             self._buffer.append(_Buffered(partition, position.version, raw, batches, content))
 
     def _read_from_replica(self, position: PartitionPosition, replica: int, now: Time) -> None:
-        """A leader sends to a replica. Where it came back since the metadata were read, these are renewed first: else
-        the leader is requested again, and says the same, without end."""
+        """Read from the replica that the leader prefers. If the metadata does not have that broker yet, update it
+        first: otherwise the leader is asked again and gives the same answer, without end."""
         if replica in self._cluster.metadata.brokers:
             position.read_replica = replica
             position.read_replica_until = now.mono + self._options.metadata_max_age_ms
@@ -316,14 +316,14 @@ class Fetcher:
     def _report_failure(
         self, partition: TopicPartition, position: PartitionPosition, code: ErrorCode, reason: str, now: Time
     ) -> None:
-        """Tell it, and try again after a while: what is wrong may be put right."""
+        """Report the failure and retry after a backoff: the cause may be repaired meanwhile."""
         self.events.append(Failed(code, reason, (partition,)))
         self._back_off(position, now)
 
 
 class _AbortedFilter:
-    """Whether a batch belongs to an aborted transaction, requested for batch after batch in the order of the log: a
-    transaction of the list begins at its first offset and ends at its producer's abort marker."""
+    """Whether a batch belongs to an aborted transaction. Batches must be passed in log order: a listed transaction
+    begins at its first offset and ends at its producer's abort marker."""
 
     def __init__(self, transactions: Sequence[AbortedTransaction], isolation: int) -> None:
         self._coming = deque(sorted(transactions, key=lambda transaction: transaction.first_offset))

@@ -1,4 +1,4 @@
-"""One broker as a client reaches it: connect, learn the versions it speaks, then requests and answers in order."""
+"""The connection to one broker: connect, negotiate versions, then requests and responses in order."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from tidelog.wire.messages import SCHEMAS
 API_VERSIONS = 18
 
 _SOFTWARE = ("tidelog", "0.1.0")
-_HANDSHAKE = object()  # the token of the one request that a link makes for itself
+_HANDSHAKE = object()  # the token of the only request that a link sends on its own
 
 
 class LinkState(Enum):
-    """CONNECTING waits for the world, NEGOTIATING for the broker's versions; only READY sends requests."""
+    """CONNECTING waits for the world, NEGOTIATING for the broker's versions; requests are sent only when READY."""
 
     IDLE = auto()
     CONNECTING = auto()
@@ -29,9 +29,9 @@ class LinkState(Enum):
 
 @dataclass(slots=True)
 class Call:
-    """A request on its way. `deadline` (monotonic ms) holds from the wish to send until the answer.
+    """A request and its state. `deadline` (monotonic ms) covers the time from `submit` to the response.
 
-    `newest` bounds the version, for requests that lack what a newer one needs. `version` is -1 until it is sent.
+    `newest` bounds the version, for requests that lack fields of newer versions. `version` is -1 until it is sent.
     """
 
     token: Any
@@ -46,8 +46,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a call: a response, or the fault that means there is none. NETWORK_EXCEPTION: the broker may or
-    may not have acted; BROKER_NOT_AVAILABLE: it was never sent."""
+    """The outcome of a call: a response, or the fault that means there is none. NETWORK_EXCEPTION: the broker may or
+    may not have acted; BROKER_NOT_AVAILABLE: the request was never sent."""
 
     token: Any
     node: int
@@ -57,7 +57,7 @@ class Answer:
 
 
 class Link:
-    """The way to one broker. Effects and answers are collected for the network to take."""
+    """The connection to one broker. The network takes the collected effects and answers."""
 
     def __init__(self, node: int, host: str, port: int, client_id: str, backoff: Backoff) -> None:
         self.node = node
@@ -74,7 +74,7 @@ class Link:
         self.in_flight: deque[Call] = deque()
         self._versions: Mapping[int, tuple[int, int]] = {}
         self.features: Mapping[str, int] = {}
-        """The levels of the cluster's features, as far as the broker tells them."""
+        """The levels of the cluster's features, as far as the broker reports them."""
         self._correlation_id = 0
         self._setup_deadline = 0
 
@@ -83,15 +83,15 @@ class Link:
 
     @property
     def load(self) -> int:
-        """Calls that are not answered."""
+        """The number of calls without an answer."""
         return len(self.waiting) + len(self.in_flight)
 
     def is_usable(self, now_ms: int) -> bool:
-        """Whether a call would be sent, or at least a connection tried, at once."""
+        """Whether a call would be sent, or at least a connection attempted, at once."""
         return self.state is not LinkState.IDLE or now_ms >= self.retry_at
 
     def versions_of(self, key: int) -> tuple[int, int] | None:
-        """The range that common sides speak; None before the link is ready, or where there is none."""
+        """The range that both sides support; None before the link is ready, or if there is none."""
         theirs = self._versions.get(key)
         schema = SCHEMAS[key]
         if theirs is None:
@@ -100,13 +100,13 @@ class Link:
         return (low, high) if low <= high else None
 
     def submit(self, call: Call) -> None:
-        """Send the call when the link is ready."""
+        """Send the call as soon as the link is ready."""
         self.waiting.append(call)
         if self.state is LinkState.READY:
             self._flush()
 
     def open(self, connection: int, deadline: int) -> None:
-        """Begin to connect; to be called when idle and `retry_at` has come."""
+        """Start to connect; the link must be idle and `retry_at` must have passed."""
         self.state = LinkState.CONNECTING
         self.connection = connection
         self._setup_deadline = deadline
@@ -126,7 +126,7 @@ class Link:
         self._send(call, version)
 
     def lost(self, now_ms: int, *, close_reason: str | None = None) -> None:
-        """The connection is gone, or is given up with a reason: every call is answered by its fault."""
+        """The connection is gone, or is closed for `close_reason`: every call is answered with a fault."""
         if close_reason is not None:
             self.effects.append(Close(self.connection, close_reason))
         self.state = LinkState.IDLE
@@ -140,7 +140,7 @@ class Link:
             self._answer(call, fault=fault)
 
     def close(self) -> None:
-        """End quietly; calls without an answer get none."""
+        """Close without answering the open calls."""
         if self.state is not LinkState.IDLE:
             self.effects.append(Close(self.connection))
         self.state = LinkState.IDLE
@@ -148,7 +148,7 @@ class Link:
         self.in_flight.clear()
 
     def received(self, frame: memoryview, now_ms: int) -> None:
-        """One answer. A frame that is not the next answer loses the connection."""
+        """One response. A frame that is not the next response loses the connection."""
         if not self.in_flight:
             self.lost(now_ms, close_reason="an answer to no request")
             return
@@ -169,7 +169,8 @@ class Link:
         self._answer(call, response=response)
 
     def _learn_versions(self, call: Call, frame: memoryview, now_ms: int) -> None:
-        """A broker that does not speak our version of this very request says so in version 0, with its own range."""
+        """Take the broker's versions. A broker that does not support our version of ApiVersions answers in version 0,
+        with its own range."""
         refused = int.from_bytes(frame[4:6], signed=True) == ErrorCode.UNSUPPORTED_VERSION
         _, response = codec.decode_response(API_VERSIONS, 0 if refused else call.version, frame)
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
@@ -185,9 +186,11 @@ class Link:
             self._flush()
 
     def wake(self, now_ms: int) -> None:
-        """Let time pass: one late answer gives the connection up, as the answers behind it would be late too. Of calls
-        that wait for the connection none goes on without the others: who sends its own again would find itself behind
-        those that came after it."""
+        """Expire calls. One late response closes the connection, since the responses behind it would be late as well.
+
+        If one of the calls that wait for the connection expires, all of them fail: otherwise a caller that retries the
+        expired one would send it after those submitted later.
+        """
         if self.state in (LinkState.CONNECTING, LinkState.NEGOTIATING) and now_ms >= self._setup_deadline:
             self.lost(now_ms, close_reason="it took too long to connect")
             return
@@ -204,8 +207,8 @@ class Link:
 
     @property
     def deadline(self) -> int | None:
-        """When `wake` must be called at the latest, or a connection is to be tried again. Asked for after every input
-        of the client, of every link."""
+        """When `wake` must be called at the latest, or a connection is due. Called for every link after every input, so
+        it must be fast."""
         state = self.state
         calls = self.in_flight if state is LinkState.READY else self.waiting
         if not calls:

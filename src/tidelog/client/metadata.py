@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, controller, topics and the leaders of their partitions."""
+"""A client's metadata of the cluster: brokers, controller, topics and the leaders of their partitions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ class Broker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition as the last answer answer; `leader` is NO_LEADER while there is none."""
+    """One partition as of the last response; `leader` is NO_LEADER while there is none."""
 
     leader: int
     leader_epoch: int
@@ -30,7 +30,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic; `error` is NONE for one that can be used."""
+    """One topic; `error` is NONE if it can be used."""
 
     name: str
     id: bytes = NO_ID
@@ -40,10 +40,10 @@ class TopicInfo:
 
 
 class Metadata:
-    """The newest picture, and which topics it is of: those of interest, or all of them.
+    """The newest metadata, and which topics it covers: those of interest, or all of them.
 
-    The leader epoch of a partition never goes back, whatever was answered meanwhile: a broker that has just started
-    knows no topics, and one that slept through an election still tells of the leader before.
+    The leader epoch of a partition never decreases, whatever brokers answer: a broker that has just started has no
+    topics, and one that was paused during an election still reports the leader before.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Metadata:
         self.interest: set[str] = set()
         self.wants_all = False
         self.updates = 0
-        """How often a new picture came: whoever keeps something derived from it compares."""
+        """The number of updates; state derived from the metadata compares it."""
         self._epochs: dict[str, dict[int, int]] = {}
         self._ids: dict[str, bytes] = {}
 
@@ -62,12 +62,12 @@ class Metadata:
         return f"<Metadata {len(self.brokers)} brokers, {len(self.topics)} topics>"
 
     def request(self, *, creates_topics: bool) -> MetadataRequest:
-        """The question about the topics of interest."""
+        """The metadata request for the topics of interest."""
         topics = None if self.wants_all else [MetadataRequestTopic(name=name) for name in sorted(self.interest)]
         return MetadataRequest(topics=topics, allow_auto_topic_creation=creates_topics)
 
     def update(self, response: MetadataResponse) -> None:
-        """Take the answer over; where it tells of an older epoch than the one known, what was known stays."""
+        """Apply the response; partitions with an older epoch than the known one keep what is known."""
         self.updates += 1
         self.cluster_id = response.cluster_id
         self.controller = response.controller_id
@@ -84,7 +84,7 @@ class Metadata:
         name = answer.name
         known = self.topics.get(name)
         if answer.topic_id != NO_ID and self._ids.get(name) != answer.topic_id:
-            self._ids[name] = answer.topic_id  # another topic of this name
+            self._ids[name] = answer.topic_id  # a different topic with this name
             self._epochs.pop(name, None)
             known = None
         partitions = {
@@ -109,8 +109,8 @@ class Metadata:
         return replace(found, leader=NO_LEADER) if before is None else before
 
     def learn_epoch(self, partition: TopicPartition, leader_epoch: int) -> bool:
-        """Somebody tells of an epoch (a committed offset has that of its record): leaders of older ones are past.
-        Whether that makes the picture old."""
+        """Take a leader epoch from elsewhere (a committed offset has its record's epoch); leaders of older epochs are
+        stale. Returns whether that makes the metadata stale."""
         epochs = self._epochs.setdefault(partition.topic, {})
         if leader_epoch <= epochs.get(partition.partition, NO_EPOCH):
             return False
@@ -122,7 +122,7 @@ class Metadata:
         return True
 
     def learn_leader(self, partition: TopicPartition, leader: int, leader_epoch: int) -> bool:
-        """Take over what an answer said about the current leader (KIP-951); whether it was news."""
+        """Take the current leader from a response (KIP-951); returns whether it is newer."""
         topic = self.topics.get(partition.topic)
         info = None if topic is None else topic.partitions.get(partition.partition)
         if topic is None or info is None or leader_epoch <= info.leader_epoch or leader not in self.brokers:
@@ -143,7 +143,7 @@ class Metadata:
         return None if topic is None else topic.partitions.get(partition.partition)
 
     def leader(self, partition: TopicPartition) -> int | None:
-        """The broker that leads, if that is known and the broker is too."""
+        """The broker that leads, if both the leader and its address are known."""
         info = self.partition(partition)
         return None if info is None or info.leader == NO_LEADER or info.leader not in self.brokers else info.leader
 
@@ -156,11 +156,12 @@ class Metadata:
         return NO_ID if info is None else info.id
 
     def last_id(self, topic: str) -> bytes:
-        """The id by which the topic was last heard of, though it may be gone by now: what was read was read from it."""
+        """The topic's last known ID, although the topic may be deleted by now: the records that were read came from
+        that topic."""
         return self._ids.get(topic, NO_ID)
 
     def is_incomplete(self) -> bool:
-        """Whether some topic of interest has no picture yet, an error that passes, or a partition without leader."""
+        """Whether a topic of interest is missing, has an error, or has a partition without leader."""
         for name in self.topics if self.wants_all else self.interest:
             topic = self.topics.get(name)
             if topic is None or topic.error is not ErrorCode.NONE:

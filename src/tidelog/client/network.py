@@ -1,7 +1,7 @@
-"""The links of one client to the brokers of a cluster. A link is opened by the first call that needs it.
+"""The links of one client to the brokers of a cluster. The first call that needs a link opens it.
 
-Brokers have their ids; the addresses given at the start are nodes -1, -2, … and stay the fallback when no known broker
-can be reached, so that a client finds a cluster again that moved away while it slept.
+Brokers have their IDs. The bootstrap addresses are nodes -1, -2, … and remain the fallback when no known broker can be
+reached, so that a client finds a cluster that moved while the client was suspended.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -15,8 +15,8 @@ from tidelog.errors import ErrorCode
 from tidelog.model import earliest
 
 COORDINATOR_LINKS = 2**30
-"""The coordinator is reached over a connection of its own, node COORDINATOR_LINKS + broker id: behind a long poll on
-the other one a heartbeat would be late."""
+"""The coordinator has a connection of its own, node COORDINATOR_LINKS + broker ID: behind a long poll on the other
+connection a heartbeat would be late."""
 
 
 class Network:
@@ -37,7 +37,7 @@ class Network:
         return f"<Network {list(self._links.values())}>"
 
     def learn(self, brokers: Collection[tuple[int, str, int]]) -> None:
-        """These (id, host, port) are the brokers now; a link to another address than before starts anew."""
+        """Set the brokers to these (id, host, port); a link whose address changed is replaced."""
         present = {node for node, _, _ in brokers}
         for node, host, port in brokers:
             self.add(node, host, port)
@@ -45,7 +45,7 @@ class Network:
             self._retire(self._links.pop(node))
 
     def add(self, node: int, host: str, port: int) -> None:
-        """This is the node's address now."""
+        """Set the node's address."""
         link = self._links.get(node)
         if link is None or (link.host, link.port) != (host, port):
             if link is not None:
@@ -56,23 +56,23 @@ class Network:
         return node in self._links
 
     def feature(self, node: int, name: str) -> int:
-        """The level of a feature of the cluster, as the node told when it was connected; 0 where it did not."""
+        """The level of a cluster feature as the node reported it when it connected; 0 if it did not."""
         link = self._links.get(node)
         return 0 if link is None else link.features.get(name, 0)
 
     def is_usable(self, node: int, now_ms: int) -> bool:
-        """Whether a call to the node has a chance now: it is known, and no failure is being waited out."""
+        """Whether a call to the node can be sent now: the node is known and no backoff is running."""
         link = self._links.get(node)
         return link is not None and link.is_usable(now_ms)
 
     @property
     def next_usable_at(self) -> int:
-        """When, at the latest, `any_node` finds one again."""
+        """When, at the latest, `any_node` returns a node again."""
         return min(link.retry_at for link in self._links.values() if link.node < COORDINATOR_LINKS)
 
     def any_node(self, now_ms: int) -> int | None:
-        """A node for a request that anybody answers: a ready one with little to do, else one worth a try, brokers
-        before bootstrap addresses; None while all are being waited out."""
+        """A node for a request that any broker can answer: a ready one with little load, otherwise one that can be
+        tried, brokers before bootstrap addresses. None while all are in backoff."""
         usable = [link for link in self._links.values() if link.node < COORDINATOR_LINKS and link.is_usable(now_ms)]
         if not usable:
             return None
@@ -82,7 +82,7 @@ class Network:
         return nodes[below(self._entropy, len(nodes))]
 
     def submit(self, node: int, call: Call, now_ms: int) -> None:
-        """Send the call to the node as soon as there is a connection; an unknown node answers with a fault."""
+        """Send the call to the node as soon as there is a connection; for an unknown node the answer is a fault."""
         link = self._links.get(node)
         if link is None:
             self._answers.append(Answer(call.token, node, fault=ErrorCode.BROKER_NOT_AVAILABLE))
@@ -121,7 +121,7 @@ class Network:
         return earliest(*[link.deadline for link in self._busy_links()])
 
     def _busy_links(self) -> list[Link]:
-        """Most links have nothing to do."""
+        """The links with something to do; most have nothing."""
         connecting = LinkState.CONNECTING
         return [each for each in self._links.values() if each.in_flight or each.waiting or each.state is connecting]
 
@@ -154,7 +154,7 @@ class Network:
         link.open(self._next_connection, now_ms + self._options.socket_connection_setup_timeout_ms)
 
     def _retire(self, link: Link) -> None:
-        """Its calls are answered with a fault, so that whoever made them looks for the new address."""
+        """Answer its calls with a fault, so that their senders look for the new address."""
         if link.state is LinkState.IDLE:
             link.lost(0)
         else:
@@ -168,7 +168,8 @@ class Network:
 
 
 def _preference(link: Link) -> tuple[Any, ...]:
-    """Smaller is better: ready, then connecting, then idle; brokers before bootstrap addresses; little load."""
+    """The sort key, smallest first: ready, then connecting, then idle; brokers before bootstrap addresses; least
+    load."""
     if link.state is LinkState.READY:
         return 0, link.node < 0, link.load
     return 2 if link.state is LinkState.IDLE else 1, link.node < 0, 0

@@ -1,4 +1,4 @@
-"""Offsets by time: the earliest, the latest, or the first at or after a timestamp, asked of each partition's leader."""
+"""Offsets by time: the earliest, the latest, or the first at or after a timestamp, from each partition's leader."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, Lis
 
 
 class FoundOffset(NamedTuple):
-    """`offset` is -1 where no record is that young."""
+    """`offset` is -1 if no record has that timestamp or a later one."""
 
     offset: int
     timestamp: int = -1
@@ -24,7 +24,7 @@ class FoundOffset(NamedTuple):
 
 
 Finish = Callable[[dict[TopicPartition, FoundOffset], ErrorCode, Time], None]
-"""Takes what was found, and NONE or the code of what is missing."""
+"""Receives the offsets that were found, and NONE or the error of those that were not."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +41,7 @@ class _OffsetSearch:
 
 
 class OffsetLookups:
-    """Searches that are under way; `isolation_level` is 1 to stop at open transactions."""
+    """The lookups in progress; `isolation_level` is 1 to stop at open transactions."""
 
     def __init__(self, cluster: Cluster, isolation_level: int) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""The options of the clients, with Kafka's names ('.' written as '_') and its Java client's defaults (4.3)."""
+"""The clients' options, with Kafka's names ('.' written as '_') and the defaults of its Java clients (4.3)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -10,12 +10,12 @@ Address = tuple[str, int]
 
 MAX_RETRIES = 2**31 - 1
 KNOWN_BATCHES = 5
-"""As many of a producer's last batches a broker knows again when they are sent again."""
+"""How many of a producer's last batches a broker recognizes when they are sent again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """What every client has."""
+    """The options of every client."""
 
     client_id: str = "tidelog"
     request_timeout_ms: int = 30_000
@@ -40,7 +40,7 @@ class ClientOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminOptions(ClientOptions):
-    """An admin has nothing of its own."""
+    """An admin has no options of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +68,12 @@ class ProducerOptions(ClientOptions):
 
     @property
     def is_idempotent(self) -> bool:
-        """On unless another option rules it out; InvalidOption where it is asked for and ruled out."""
+        """Enabled unless another option rules it out; InvalidOption if it is requested and ruled out."""
         conflict = self._idempotence_conflict()
         if self.enable_idempotence and conflict:
-            raise InvalidOption(f"enable.idempotence needs {conflict}")
+            raise InvalidOption(f"enable.idempotence requires {conflict}")
         if self.transactional_id is not None and (conflict or self.enable_idempotence is False):
-            raise InvalidOption(f"transactional.id needs {conflict or 'enable.idempotence'}")
+            raise InvalidOption(f"transactional.id requires {conflict or 'enable.idempotence'}")
         return conflict is None if self.enable_idempotence is None else self.enable_idempotence
 
     def _idempotence_conflict(self) -> str | None:
@@ -117,8 +117,8 @@ O = TypeVar("O", bound=ClientOptions)  # noqa: E741
 
 
 def parse(kind: type[O], properties: Mapping[str, str]) -> O:
-    """Options from text, as a properties file or a tool's flags give them. InvalidOption for a name that the client
-    does not have or a value that is none of its type."""
+    """Options from text, as in a properties file or a tool's flags. InvalidOption for an unknown name or a value of the
+    wrong type."""
     known = {each.name: each.type for each in fields(kind)}
     values: dict[str, Any] = {}
     for name, text in properties.items():
@@ -132,7 +132,7 @@ def parse(kind: type[O], properties: Mapping[str, str]) -> O:
 def _value(name: str, kind: str, text: str) -> Any:
     if "bool" in kind:
         if text.lower() not in ("true", "false"):
-            raise InvalidOption(f"{name} is true or false, not {text!r}")
+            raise InvalidOption(f"{name} must be true or false, not {text!r}")
         return text.lower() == "true"
     if kind.startswith("tuple"):
         return tuple(word.strip() for word in text.split(","))
@@ -141,4 +141,4 @@ def _value(name: str, kind: str, text: str) -> Any:
     try:
         return int(text)
     except ValueError:
-        raise InvalidOption(f"{name} is a whole number, not {text!r}") from None
+        raise InvalidOption(f"{name} must be an integer, not {text!r}") from None

@@ -1,4 +1,4 @@
-"""Where a consumer stands in each of its partitions."""
+"""A consumer's position in each of its partitions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ LATEST = -1
 
 
 class Need(Enum):
-    """What is missing before a partition can be fetched."""
+    """What a partition needs before it can be fetched."""
 
     NOTHING = auto()
     COMMITTED = auto()
@@ -22,19 +22,19 @@ class Need(Enum):
 
 @dataclass(slots=True)
 class PartitionPosition:
-    """One partition. `offset` is of the next record to hand out, -1 until it is known. `version` changes whenever the
-    position is moved by hand, and when the partition is assigned anew: an answer to a question of an older version is of no
-    use."""
+    """One partition. `offset` is that of the next record to return, -1 until it is known. `version` changes whenever
+    the position is moved manually and when the partition is assigned anew: answers to requests of an older version are
+    ignored."""
 
     offset: int = -1
     epoch: int = NO_EPOCH
-    """The leader epoch of the last record read: what a truncation is noticed by."""
+    """The leader epoch of the last record read; it lets the leader detect truncation."""
     need: Need = Need.COMMITTED
     reset_to: int = LATEST
     version: int = 0
     is_paused: bool = False
     is_busy: bool = False
-    """A request about it is on its way."""
+    """A request for it is in flight."""
     retry_at: int = 0
     failures: int = 0
     read_replica: int = -1
@@ -50,7 +50,7 @@ class PartitionPosition:
         self._moved()
 
     def reset(self, to: int) -> None:
-        """Find the offset for a timestamp, EARLIEST or LATEST."""
+        """Look up the offset for a timestamp, EARLIEST or LATEST."""
         self.offset = -1
         self.reset_to = to
         self.need = Need.OFFSET
@@ -64,7 +64,7 @@ class PartitionPosition:
         self.read_replica = -1
 
     def failed(self, now_ms: int, backoff_ms: int, longest_ms: int) -> None:
-        """Try again after a wait that doubles."""
+        """Retry after a wait that doubles."""
         self.retry_at = now_ms + min(backoff_ms << min(self.failures, 10), longest_ms)
         self.failures += 1
 
@@ -73,7 +73,7 @@ class PartitionPosition:
 
 
 class Positions:
-    """The partitions that are assigned, in the order of their names."""
+    """The assigned partitions, sorted."""
 
     def __init__(self) -> None:
         self.by_partition: dict[TopicPartition, PartitionPosition] = {}
@@ -83,8 +83,8 @@ class Positions:
         return f"<Positions { ({str(p): position.offset for p, position in self.by_partition.items()}) }>"
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Exactly these; those that stay keep their by_partition. A new one begins with a version that none had before it: what
-        was asked for the same partition in an earlier assignment may still be answered."""
+        """Assign exactly these; partitions that stay keep their positions. A new one gets a version that no earlier
+        assignment used, because requests of an earlier assignment may still be answered."""
         self._last_version = 1 + max(
             [self._last_version, *(position.version for position in self.by_partition.values())]
         )
@@ -94,5 +94,5 @@ class Positions:
         }
 
     def known(self) -> dict[TopicPartition, PartitionPosition]:
-        """Those with an offset: what can be committed."""
+        """The partitions with an offset, which can be committed."""
         return {partition: position for partition, position in self.by_partition.items() if position.offset >= 0}

@@ -1,7 +1,7 @@
-"""The producer: records are gathered into batches by partition, batches into requests by leader.
+"""The producer: records are gathered into batches by partition, and batches into requests by leader.
 
-`send` gives a ticket; its `Delivery` comes from `take_deliveries` when the record was acknowledged as `acks` asks, or
-cannot be any more. At most once: acks=0. At least once: acks=all with retries. Once in the log: with idempotence, too.
+`send` returns a ticket; `take_deliveries` returns its `Delivery` when the record was acknowledged as `acks` requires,
+or has failed. At most once: acks=0. At least once: acks=all with retries. Exactly once in the log: idempotence.
 """
 
 from collections import defaultdict, deque
@@ -32,7 +32,7 @@ from tidelog.wire.records import Record
 
 
 class _Waiting(NamedTuple):
-    """A record whose topic is not known yet."""
+    """A record whose topic is not in the metadata yet."""
 
     ticket: int
     partition: int | None
@@ -57,25 +57,25 @@ class Producer(Client):
         self._waiting: dict[str, deque[_Waiting]] = {}
         self._batches = Accumulator(options)
         self._requests_in_flight: defaultdict[int, int] = defaultdict(int)
-        self._in_flight: dict[ProducerBatch, None] = {}  # in the order of their sending
+        self._in_flight: dict[ProducerBatch, None] = {}  # in the order they were sent
         self._deliveries: list[Delivery] = []
         self._is_requesting_id = False
         self._request_id_at = 0
         self._transactional_id: str | None = None
         self._newest_produce = 32767
-        self._last_advance = 0  # the moment of the last turn: what was due then waits for something else
+        self._last_advance = 0  # time of the last turn: what was due then waits for something else
 
     def __repr__(self) -> str:
         return f"<Producer {self._pending} pending, {self.buffered_bytes} bytes buffered>"
 
     @property
     def pending(self) -> int:
-        """Records whose delivery has not been partition_answers."""
+        """Records without a delivery so far."""
         return self._pending
 
     @property
     def has_room(self) -> bool:
-        """Whether `buffer.memory` takes more; a caller that goes on regardless only uses more memory."""
+        """Whether `buffer.memory` has room. A caller that sends regardless only uses more memory."""
         return self.buffered_bytes < self.options.buffer_memory
 
     def send(
@@ -89,7 +89,7 @@ class Producer(Client):
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> tuple[int, list[Effect]]:
-        """Take a record over; `timestamp` in wall milliseconds, now if None."""
+        """Take a record; `timestamp` is in wall milliseconds, now if None."""
         self._last_ticket += 1
         self._pending += 1
         record = Record(0, now.wall if timestamp is None else timestamp, key, value, headers)
@@ -110,8 +110,8 @@ class Producer(Client):
         return self._last_ticket, self._turn(now) if is_turn else []
 
     def send_encoded(self, partition: TopicPartition, content: EncodedRecords, now: Time) -> tuple[int, list[Effect]]:
-        """Take many records over that are one batch already. Its one `Delivery` has the offset of the first; where the
-        broker wants smaller batches there is one for each part."""
+        """Take records that are encoded as one batch. Its single `Delivery` has the offset of the first record; if the
+        broker requires smaller batches, there is one for each part."""
         self._last_ticket += 1
         self._pending += 1
         batch = EncodedBatch(partition, now.mono, self._last_ticket, content)
@@ -125,18 +125,18 @@ class Producer(Client):
         return self._last_ticket, self._turn(now)
 
     def flush(self, now: Time) -> list[Effect]:
-        """Send what is there without waiting for more; it is done when `pending` is 0."""
+        """Send what is buffered without lingering; it is complete when `pending` is 0."""
         self._flush_up_to = self._last_ticket
         return self._turn(now)
 
     def close(self, _now: Time) -> list[Effect]:
-        """Close all connections; flush before, if what is pending matters."""
+        """Close all connections. Flush first if pending records matter."""
         self._closed = True
         self.network.close()
         return self.network.take_effects()
 
     def take_deliveries(self) -> list[Delivery]:
-        """What became of records since the last call."""
+        """The deliveries since the last call."""
         deliveries, self._deliveries = self._deliveries, []
         return deliveries
 
@@ -150,7 +150,7 @@ class Producer(Client):
     def _append(
         self, ticket: int, info: TopicInfo, partition: int | None, record: Record, size: int, now: Time
     ) -> bool:
-        """Put the record into a batch; whether that may be something to send."""
+        """Append the record to a batch; returns whether there may be something to send."""
         if partition is None:
             partition = self._partition_for(info, record, size)
         self.buffered_bytes += size
@@ -163,7 +163,7 @@ class Producer(Client):
         return self._sticky.partition(info.name, len(info.partitions), led, size)
 
     def _append_waiting(self, now: Time) -> None:
-        """Records of topics that are known by now, in their order; those that waited too long fail."""
+        """Append records whose topics are known by now, in order; fail those that waited too long."""
         for topic in list(self._waiting):
             queue = self._waiting[topic]
             info = self.metadata.topics.get(topic)
@@ -202,7 +202,7 @@ class Producer(Client):
             self._send_batches(node, batches, now)
 
     def _has_producer_id(self, sequences: Sequences, now: Time) -> bool:
-        """See to it that there is a producer id once something is to be sent."""
+        """Request a producer ID once there is something to send; returns whether there is one."""
         for partition in sequences.unsettled:
             if sequences.has_id and sequences.settle(partition):
                 self._fail_in_doubt(sequences, partition)
@@ -218,11 +218,14 @@ class Producer(Client):
         return sequences.has_id
 
     def _fail_in_doubt(self, sequences: Sequences, partition: TopicPartition) -> None:
-        """A broker that started from a snapshot knows only the last batch of each producer. One before it that is sent
-        again looks like a gap; sent under new numbers it would be there twice."""
+        """Fail batches that may be in the log already.
+
+        A broker that started from a snapshot knows only the last batch of each producer. If an earlier one is sent
+        again, it looks like a gap; under new sequence numbers it would be in the log twice.
+        """
         for batch in sequences.in_doubt(partition):
             self._batches.remove(batch)
-            reason = "the broker does not know any more whether it was taken"
+            reason = "the broker no longer knows whether it was appended"
             self._fail_batch(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason, in_doubt=True)
 
     def _producer_id_answered(self, answer: Answer, now: Time) -> None:
@@ -236,13 +239,14 @@ class Producer(Client):
             self._fail_all(code)
 
     def _fail_all(self, code: ErrorCode) -> None:
-        """Nothing can be sent any more, by this producer."""
+        """Fail everything: this producer cannot send any more."""
         self.fatal = code
         for batch in self._batches.take_all():
-            self._end(batch, batch.failed(code, "the producer cannot go on"))
+            self._end(batch, batch.failed(code, "the producer cannot continue"))
 
     def _drain(self, now: Time) -> dict[int, list[ProducerBatch]]:
-        """The first batch of every partition that is ready, by the partition's leader, as far as requests may fly."""
+        """The first batch of each partition that is ready, by leader, as far as the limit of requests in flight
+        allows."""
         chosen: dict[int, list[ProducerBatch]] = {}
         sizes: defaultdict[int, int] = defaultdict(int)
         for batch in self._batches.ready(now.mono, self._flush_up_to):
@@ -264,7 +268,7 @@ class Producer(Client):
         return chosen
 
     def _may_send(self, _batch: ProducerBatch, _now: Time) -> bool:
-        """Whether nothing else has to be done first; a transaction may have to be partition_answers of the partition."""
+        """Whether nothing else must be done first; a transaction may have to add the partition."""
         return True
 
     def _send_batches(self, node: int, batches: Sequence[ProducerBatch], now: Time) -> None:
@@ -315,7 +319,7 @@ class Producer(Client):
     def _handle_batch_answer(
         self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time
     ) -> None:
-        """What an answer means for one batch."""
+        """Apply an answer to one batch."""
         sequences = self.sequences
         batch.may_be_appended |= code not in produce_requests.NOT_APPENDED
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
@@ -338,7 +342,7 @@ class Producer(Client):
                 self._fail_all(code)
 
     def _retry(self, batch: ProducerBatch, answer: PartitionProduceResponse | None, now: Time) -> None:
-        """Back to the front of its partition's queue, behind batches with earlier numbers."""
+        """Put the batch back at the front of its partition's queue, behind batches with earlier sequence numbers."""
         wait = min(self.options.retry_backoff_ms << min(batch.attempts - 1, 10), self.options.retry_backoff_max_ms)
         batch.retry_at = now.mono + wait
         if answer is not None and answer.error_code:
@@ -350,7 +354,7 @@ class Producer(Client):
         self._batches.put_back([batch])
 
     def _split(self, batch: ProducerBatch) -> None:
-        """The broker takes no batches of this size, so two of half the size are sent, at once."""
+        """Send two batches of half the size, at once: the broker does not accept one of this size."""
         parts = batch.split()
         self._pending += sum(part.delivery_count for part in parts) - batch.delivery_count
         if self.sequences is not None:
@@ -367,9 +371,9 @@ class Producer(Client):
         self._end(batch, batch.failed(code, reason))
 
     def _expire(self, now: Time) -> None:
-        """Batches that are older than `delivery.timeout.ms` fail, wherever they are."""
+        """Fail batches older than `delivery.timeout.ms`, wherever they are."""
         created_by = now.mono - self.options.delivery_timeout_ms
-        reason = f"not acknowledged in {self.options.delivery_timeout_ms} ms"
+        reason = f"not acknowledged within {self.options.delivery_timeout_ms} ms"
         for batch in self._batches.expired(created_by):
             self._fail_batch(batch, ErrorCode.REQUEST_TIMED_OUT, reason, in_doubt=batch.was_sent)
         for batch in [batch for batch in self._in_flight if batch.created <= created_by and not batch.is_done]:

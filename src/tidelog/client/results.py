@@ -1,4 +1,4 @@
-"""What clients hand to their users: plain data."""
+"""What clients return to their users: plain data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ NO_OFFSET = -1
 
 
 def code_of(value: int) -> ErrorCode:
-    """The code of an answer; one that is newer than this client is UNKNOWN_SERVER_ERROR."""
+    """The error code; UNKNOWN_SERVER_ERROR for one that is newer than this client."""
     try:
         return ErrorCode(value)
     except ValueError:
@@ -20,8 +20,8 @@ def code_of(value: int) -> ErrorCode:
 
 
 class Delivery(NamedTuple):
-    """What became of one record that a producer was given. `offset` is NO_OFFSET where no broker told it: acks=0, a
-    duplicate of long ago, or an error. `ticket` is what `send` returned."""
+    """The outcome of one record given to a producer. `offset` is NO_OFFSET if no broker reported it: acks=0, an old
+    duplicate, or an error. `ticket` is what `send` returned."""
 
     ticket: int
     topic: str
@@ -37,7 +37,7 @@ class Delivery(NamedTuple):
 
 
 class ConsumerRecord(NamedTuple):
-    """One record as a consumer reads it; `leader_epoch` is of the leader that took it."""
+    """One record as a consumer reads it; `leader_epoch` is that of the leader that appended it."""
 
     topic: str
     partition: int
@@ -51,7 +51,7 @@ class ConsumerRecord(NamedTuple):
 
 
 class GroupPlace(NamedTuple):
-    """A consumer's place in its group: who commits for the group must be the member that it says (KIP-447)."""
+    """A consumer's membership in its group. Only a current member can commit for the group (KIP-447)."""
 
     group_id: str
     generation: int = -1
@@ -60,7 +60,7 @@ class GroupPlace(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """A group's place in a partition: the offset of the next record to process."""
+    """A group's committed offset in a partition: that of the next record to process."""
 
     offset: int
     metadata: str = ""
@@ -69,7 +69,7 @@ class CommittedOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The end of an asynchronous call: a value, or the code and reason of its failure."""
+    """The end of an asynchronous call: a value, or the error code and the reason."""
 
     ticket: int
     value: Any = None
@@ -79,7 +79,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Partitions that were added to the assignment by the group."""
+    """Partitions that the group added to the assignment."""
 
     partitions: frozenset[TopicPartition] = frozenset()
     generation: int = -1
@@ -87,7 +87,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """Partitions that are about to go to another member: offsets may still be committed until the next `poll`."""
+    """Partitions that will move to another member: offsets can still be committed until the next `poll`."""
 
     partitions: frozenset[TopicPartition] = frozenset()
 
@@ -101,7 +101,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """The log that was read so far is not the leader's: reading goes on at `offset` (KIP-320)."""
+    """The log that was read so far diverges from the leader's: reading continues at `offset` (KIP-320)."""
 
     partition: TopicPartition
     position: int
@@ -110,7 +110,7 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A consumer cannot go on by itself: with these partitions, or at all where there are none."""
+    """A failure that the consumer cannot resolve: of these partitions, or of the whole consumer if there are none."""
 
     error: ErrorCode
     message: str

@@ -1,11 +1,12 @@
-"""The transactional producer: records, and positions of a group, that all count or none does (KIP-98, 360, 447, 890).
+"""The transactional producer: records and group offsets that are committed together or not at all (KIP-98, 360, 447,
+890).
 
     init_transactions · (begin · send … · send_offsets … · commit | abort) …
 
-Rules: a record that could not be delivered makes its transaction one that can only be aborted. Where the cluster has
-transaction version 2, partitions add themselves when they are written to and every end gives the next epoch; otherwise
-each partition is added first, and after a failure the epoch is raised by asking for the id again. A producer that was
-fenced can do nothing more.
+Rules: if a record cannot be delivered, its transaction can only be aborted. In a cluster with transaction version 2,
+the first write adds a partition to the transaction and every end returns the next epoch. In older clusters each
+partition is added first, and after a failure a new InitProducerId raises the epoch. A fenced producer cannot do
+anything more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,7 @@ NEWEST = 32767
 
 
 class Versions(NamedTuple):
-    """The newest versions of requests that a producer speaks."""
+    """The newest versions of requests that a producer uses."""
 
     produce: int = NEWEST
     add: int = 3
@@ -42,7 +43,7 @@ class Versions(NamedTuple):
 
 CURRENT = Versions()
 OLDER = Versions(produce=11, end=4, offsets=4)
-"""Those in which partitions are added first."""
+"""The versions in which partitions must be added first."""
 
 FATAL_ERRORS = frozenset(
     {
@@ -55,11 +56,11 @@ FATAL_ERRORS = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
-"""What a coordinator says to a producer that has nothing to say any more."""
+"""Errors after which a producer cannot continue."""
 
 
 class Phase(Enum):
-    """FAILED: the transaction can only be aborted. ENDING: what is under way comes first."""
+    """FAILED: the transaction can only be aborted. ENDING: requests in flight finish first."""
 
     NEW = "new"
     READY = "ready"
@@ -69,9 +70,9 @@ class Phase(Enum):
 
 
 class TransactionalProducer(Producer):
-    """Inputs and effects as in `Client`. CoordinatorRequests that ask somebody return a ticket, whose `Done` comes with
-    `take_results`. ApiError INVALID_TXN_STATE where a call does not fit the phase, and the reason where the producer
-    was fenced."""
+    """Inputs and effects as in `Client`. Calls that need a response return a ticket, whose `Done` comes with
+    `take_results`. ApiError INVALID_TXN_STATE if a call does not fit the phase, or the fatal error if the producer was
+    fenced."""
 
     def __init__(self, bootstrap: Sequence[Address], options: ProducerOptions, entropy: Entropy) -> None:
         super().__init__(bootstrap, options, entropy)
@@ -98,10 +99,10 @@ class TransactionalProducer(Producer):
     def __repr__(self) -> str:
         return f"<TransactionalProducer {self._id!r} {self.phase.value} {self._numbers!r}>"
 
-    # CoordinatorRequests.
+    # Calls.
 
     def init_transactions(self, now: Time) -> tuple[int, list[Effect]]:
-        """Take the id over: whoever had it is fenced, and its open transaction aborted."""
+        """Take over the ID: its earlier producer is fenced, and that producer's open transaction is aborted."""
         self._check(Phase.NEW)
         ticket = self._ticket()
         self._init(now, partial(self._report_end, ticket))
@@ -116,24 +117,25 @@ class TransactionalProducer(Producer):
         self._has_begun = False
 
     def send(self, topic: str, value: bytes | None, now: Time, **how: Any) -> tuple[int, list[Effect]]:
-        """As `Producer.send`, within a transaction."""
+        """As `Producer.send`, in a transaction."""
         self._check(Phase.OPEN, Phase.FAILED)
         return super().send(topic, value, now, **how)
 
     def send_encoded(self, partition: TopicPartition, content: EncodedRecords, now: Time) -> tuple[int, list[Effect]]:
-        """As `Producer.send_encoded`, within a transaction."""
+        """As `Producer.send_encoded`, in a transaction."""
         self._check(Phase.OPEN, Phase.FAILED)
         return super().send_encoded(partition, content, now)
 
     @property
     def identity(self) -> tuple[int, int]:
-        """Producer id and epoch of the open transaction: who knows them, and the transactional id, can end it."""
+        """Producer ID and epoch of the open transaction; together with the transactional ID they are enough to end
+        it."""
         return self._numbers.producer_id, self._numbers.epoch
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, CommittedOffset], group: GroupPlace, now: Time
     ) -> tuple[int, list[Effect]]:
-        """Make the group's positions part of the transaction."""
+        """Commit the group's offsets as part of the transaction."""
         self._check(Phase.OPEN)
         ticket = self._ticket()
         request = transaction_requests.commit_offsets(self._id, self._numbers, offsets, group)
@@ -153,12 +155,13 @@ class TransactionalProducer(Producer):
         return ticket, self._turn(now)
 
     def commit(self, now: Time) -> tuple[int, list[Effect]]:
-        """Everything sent is delivered first. Where something failed the result says so, and `abort` is to follow."""
+        """Deliver everything that was sent, then commit. If something failed, the result has the error and `abort` must
+        follow."""
         self._check(Phase.OPEN, Phase.FAILED)
         return self._begin_end(now, commit=True)
 
     def abort(self, now: Time) -> tuple[int, list[Effect]]:
-        """What was not sent yet is dropped."""
+        """Drop what was not sent yet, then abort."""
         self._check(Phase.OPEN, Phase.FAILED)
         self.phase = Phase.ENDING
         for batch in self._batches.take_all():
@@ -171,7 +174,7 @@ class TransactionalProducer(Producer):
         return self._begin_end(now, commit=False)
 
     def take_results(self) -> list[Done]:
-        """The ends of requests since the last time."""
+        """The calls that ended since the last time."""
         results, self._results = self._results, []
         return results
 
@@ -182,7 +185,7 @@ class TransactionalProducer(Producer):
 
     def _check(self, *phases: Phase) -> None:
         if self.fatal:
-            raise ApiError(self.fatal, "this producer can do nothing more")
+            raise ApiError(self.fatal, "this producer cannot be used any more")
         if self.phase not in phases or self._end_as is not None:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, f"{self!r} cannot do that now")
 
@@ -205,7 +208,7 @@ class TransactionalProducer(Producer):
         self._send_to_coordinator(request, lambda response: code_of(response.error_code), initialized, now)
 
     def _transaction_version(self, now: Time) -> tuple[int, Versions]:
-        """The transaction version from now on, as the coordinator tells the cluster's."""
+        """The transaction version to use from now on, from the coordinator's cluster features."""
         node = self._requests.finder.node(now)
         level = 0 if node is None else self.network.feature(node, "transaction.version")
         return (VERSION_2, CURRENT) if level >= VERSION_2 else (0, OLDER)
@@ -220,7 +223,7 @@ class TransactionalProducer(Producer):
     # Sending.
 
     def _has_producer_id(self, sequences: Sequences, now: Time) -> bool:
-        """Ids come from the transaction's coordinator only."""
+        """Only the transaction's coordinator assigns the ID."""
         del now
         return sequences.has_id and self.phase in (Phase.OPEN, Phase.FAILED, Phase.ENDING) and not self.fatal
 
@@ -236,7 +239,7 @@ class TransactionalProducer(Producer):
         return False
 
     def _add_partitions(self, now: Time) -> None:
-        """Those that wait, in one request at a time."""
+        """Add the waiting partitions, one request at a time."""
         if not self._to_add or self._adding:
             return
         self._adding, self._to_add = self._to_add, set()
@@ -255,7 +258,7 @@ class TransactionalProducer(Producer):
     def _handle_batch_answer(
         self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time
     ) -> None:
-        """A batch that came before the one before it, which is tried again, is tried again, too."""
+        """Retry a batch that overtook an earlier one which is being retried."""
         waiting = self._numbers.of(batch.partition).in_flight
         is_early = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch in waiting[1:] and not batch.is_done
         if is_early:
@@ -264,14 +267,14 @@ class TransactionalProducer(Producer):
             super()._handle_batch_answer(batch, code, answer, now)
 
     def _deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """A record that is not delivered, for whatever reason, is missing in the transaction."""
+        """A record that is not delivered is missing in the transaction, so the transaction fails."""
         super()._deliver(deliveries)
         code = next((delivery.error for delivery in deliveries if delivery.error), ErrorCode.NONE)
         if code and self.phase is not Phase.ENDING:
             self._fail(code)
 
     def _fail(self, code: ErrorCode) -> None:
-        """The transaction can only be aborted."""
+        """From now on the transaction can only be aborted."""
         if self.failure is ErrorCode.NONE:
             self.failure = code
         if self.phase is Phase.OPEN:
@@ -300,7 +303,7 @@ class TransactionalProducer(Producer):
     def _fail_offsets(self, ticket: int, code: ErrorCode) -> None:
         self._handle_fatal(code)
         self._fail(code)
-        self._results.append(Done(ticket, error=code, message="the positions are not part of the transaction"))
+        self._results.append(Done(ticket, error=code, message="the offsets were not added to the transaction"))
 
     # Ending.
 
@@ -311,7 +314,7 @@ class TransactionalProducer(Producer):
 
     @property
     def _is_idle(self) -> bool:
-        """Nothing of the transaction is on its way."""
+        """Whether nothing of the transaction is in flight."""
         requests = [self._requests, *self._group_requests.values()]
         return not self._pending and not self._in_flight and all(each.is_idle for each in requests)
 
@@ -322,7 +325,7 @@ class TransactionalProducer(Producer):
         if commit and (self.failure or self.fatal):
             self._end_as = None
             code = self.fatal or self.failure
-            self._results.append(Done(ticket, error=code, message="something of the transaction failed: abort it"))
+            self._results.append(Done(ticket, error=code, message="part of the transaction failed; abort it"))
         elif self._is_idle:
             self._is_ending = True
             if self._has_begun:
@@ -346,7 +349,7 @@ class TransactionalProducer(Producer):
             self._fail(code)
             self.phase = Phase.FAILED
         elif self.version >= VERSION_2:
-            if response is not None:  # else nothing was sent in this epoch, and it goes on
+            if response is not None:  # without a response nothing was sent in this epoch, so it stays
                 self._set_producer_id(response.producer_id, response.producer_epoch)
             self._report_end(ticket, code)
         elif self.failure or self._numbers.unsettled:
@@ -362,7 +365,7 @@ class TransactionalProducer(Producer):
     def _report_end(self, ticket: int, code: ErrorCode) -> None:
         self._end_as = None
         if code:
-            self._results.append(Done(ticket, error=code, message=f"the transaction's coordinator says {code.name}"))
+            self._results.append(Done(ticket, error=code, message=f"the transaction coordinator returned {code.name}"))
         else:
             self.phase = Phase.READY
             self.failure = ErrorCode.NONE
@@ -392,7 +395,7 @@ class TransactionalProducer(Producer):
     def _advance(self, now: Time) -> None:
         super()._advance(now)
         self._add_partitions(now)
-        self._advance_requests(now)  # one that is given up now may be all that the end waits for
+        self._advance_requests(now)  # a request that expires now may be the last one that the end waits for
         self._maybe_end(now)
         self._advance_requests(now)
 

@@ -1,1 +1,1 @@
-"""What a member of a consumer group is made of: its coordinator, its membership, who reads what, committed offsets."""
+"""The parts of a member of a consumer group: its coordinator, its membership, assignments, and committed offsets."""

@@ -1,6 +1,6 @@
-"""Who in a group reads which partition: pure functions of the members' subscriptions and the partitions there are.
+"""Which member reads which partition: pure functions of the members' subscriptions and the existing partitions.
 
-Members are in the order of their instance ids or member ids, so that every leader comes to the same result.
+Members are ordered by instance ID or member ID, so that every leader computes the same result.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ Assignments = dict[str, list[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What one member wants, and what it has held since `generation`."""
+    """The topics of one member, and the partitions it has owned since `generation`."""
 
     topics: frozenset[str]
     owned: frozenset[TopicPartition] = frozenset()
@@ -25,17 +25,17 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """`is_cooperative`: members keep what they have while the group rebalances (KIP-429)."""
+    """`is_cooperative`: members keep their partitions while the group rebalances (KIP-429)."""
 
     name: str
     assign: Callable[[Mapping[str, int], Mapping[str, Subscription]], Assignments]
     is_cooperative: bool = False
     keeps_user_data: bool = field(default=False)
-    """Members tell what they held before, though they gave it up."""
+    """Members report what they owned before, even if they gave it up."""
 
 
 def assign_ranges(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
-    """Each topic for itself: neighbouring partitions to each member, one more to the first ones."""
+    """For each topic separately: consecutive partitions to each member, one more to the first ones."""
     assignments: Assignments = {member: [] for member in members}
     for topic in sorted(partitions):
         readers = [member for member in _ordered(members) if topic in members[member].topics]
@@ -60,7 +60,7 @@ def assign_round_robin(partitions: Mapping[str, int], members: Mapping[str, Subs
 
 
 def assign_sticky(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
-    """As even as can be, with as few moves as that allows."""
+    """As balanced as possible, with as few moves as that allows."""
     order = _ordered(members)
     assignments = _retained(partitions, members, order)
     held = {partition for owned in assignments.values() for partition in owned}
@@ -75,7 +75,7 @@ def assign_sticky(partitions: Mapping[str, int], members: Mapping[str, Subscript
 
 
 def assign_cooperatively(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
-    """As `assign_sticky`, except that a partition that changes hands is given to nobody before it was given up."""
+    """As `assign_sticky`, but a partition that moves is assigned to nobody until its owner gave it up."""
     target = assign_sticky(partitions, members)
     holders: dict[TopicPartition, set[str]] = defaultdict(set)
     for member, subscription in members.items():
@@ -88,7 +88,7 @@ def assign_cooperatively(partitions: Mapping[str, int], members: Mapping[str, Su
 
 
 def _retained(partitions: Mapping[str, int], members: Mapping[str, Subscription], order: Sequence[str]) -> Assignments:
-    """What members hold and may keep: of two who claim the same, the one of the later generation."""
+    """What members own and can keep; if two claim the same partition, the one of the later generation keeps it."""
     claims: dict[TopicPartition, str] = {}
     for member in order:
         subscription = members[member]
@@ -104,7 +104,7 @@ def _retained(partitions: Mapping[str, int], members: Mapping[str, Subscription]
 
 
 def _move_one(assignments: Assignments, members: Mapping[str, Subscription], order: Sequence[str]) -> bool:
-    """Move a partition from a member with at least two more than another one that wants it, fullest first."""
+    """Move a partition from a member to one with at least two fewer that subscribes to it, fullest member first."""
     for giver in sorted(order, key=lambda member: -len(assignments[member])):
         for partition in reversed(assignments[giver]):
             takers = [member for member in order if partition.topic in members[member].topics]
@@ -141,5 +141,6 @@ ASSIGNORS: Mapping[str, Assignor] = {
 
 
 def are_cooperative(names: Collection[str]) -> bool:
-    """Whether a member that offers these keeps its partitions while the group rebalances: if all of them allow it."""
+    """Whether a member that offers these keeps its partitions while the group rebalances: only if all of them allow
+    it."""
     return all(ASSIGNORS[name].is_cooperative for name in names)

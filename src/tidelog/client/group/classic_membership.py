@@ -21,8 +21,11 @@ from tidelog.wire.messages.groups.join_group import JoinGroupResponse, JoinGroup
 
 
 class LeaderAssignment:
-    """The assignment of one generation. ProtocolViolation if a member's subscription cannot be read. `skips`: a static
-    leader came back, and what was assigned before stays (KIP-814); it only watches the topics from now on."""
+    """The leader's assignment for one generation. ProtocolViolation if a member's subscription is malformed.
+
+    `skips`: a static leader came back and the previous assignment stays (KIP-814); the leader only watches the topics
+    from now on.
+    """
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class LeaderAssignment:
 
     @property
     def has_topics(self) -> bool:
-        """Whether the cluster was asked about every topic that somebody wants."""
+        """Whether the metadata covers every topic that a member subscribes to."""
         return self._cluster.metadata.updates >= self._updates_needed
 
     def assign(self) -> Assignments:
@@ -61,7 +64,7 @@ class LeaderAssignment:
         return {} if self.skips else self._assignor.assign(self._assigned_partitions, self._members)
 
     def topics_changed(self) -> bool:
-        """Whether topics came, went or grew since; told once."""
+        """Whether topics were created, deleted or grew since the last call."""
         partitions = self._partitions()
         has_changed = partitions != self._assigned_partitions
         self._assigned_partitions = partitions
@@ -92,13 +95,13 @@ _FATAL = frozenset(
 
 
 class ClassicMembership(Member):
-    """A member of the classic protocol."""
+    """A member under the classic protocol."""
 
     def __init__(self, cluster: Cluster, finder: CoordinatorFinder, group: str, options: ConsumerOptions) -> None:
         super().__init__(cluster, finder, group, options)
         self.is_cooperative = are_cooperative(options.partition_assignment_strategy)
         self._requests = GroupRequests(group, options)
-        self._is_prepared = False  # everything is given up that must be before the next join
+        self._is_prepared = False  # partitions that must be given up before the next join are given up
         self._needs_join = False
         self._owned_before: frozenset[TopicPartition] = frozenset()
         self._protocol = ""
@@ -111,10 +114,10 @@ class ClassicMembership(Member):
     def skips_assignment(self) -> bool:
         return self._leader_assignment is not None and self._leader_assignment.skips
 
-    # What the consumer says.
+    # Calls of the consumer.
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Want these topics from now on."""
+        """Subscribe to these topics from now on."""
         self.failure = None
         if self.topics != frozenset(topics) or self.state is MemberState.OUT:
             self.topics = frozenset(topics)
@@ -126,7 +129,8 @@ class ClassicMembership(Member):
             self._needs_join = True
 
     def leave(self, reason: str, now: Time) -> None:
-        """Leave at once: the group goes on without waiting for the session to end. A static member stays registered."""
+        """Leave at once, so that the group does not wait for the session to expire. A static member stays
+        registered."""
         node = self._finder.node(now)
         if self.member_id and node is not None and self._options.group_instance_id is None:
             self._cluster.send_request(node, self._requests.leave(self.member_id, reason), ignore_answer, now)
@@ -134,13 +138,13 @@ class ClassicMembership(Member):
         self._reset()
 
     def expelled(self, now: Time) -> None:
-        """Some answer said that the group went on without this member."""
+        """A response says that the group continued without this member."""
         self._lose_partitions()
         self._needs_join = True
         self._retry_at = now.mono
 
     def rebalancing(self) -> None:
-        """Some answer said that the group is rebalancing."""
+        """A response says that the group is rebalancing."""
         self._needs_join = True
 
     # Time.
@@ -177,13 +181,13 @@ class ClassicMembership(Member):
         return earliest(*moments)
 
     def _expire_session(self, now: Time) -> None:
-        """Without a heartbeat for a whole session the coordinator is not there any more, or not ours."""
+        """After a whole session without a heartbeat response, look the coordinator up again."""
         if self.state is MemberState.STABLE and now.mono >= self._session_deadline:
             self._session_deadline = now.mono + self._options.session_timeout_ms
             self._finder.lost(now)
 
     def _rejoin_if_topics_changed(self, now: Time) -> None:
-        """The leader assigns again when topics came, went or grew."""
+        """The leader rejoins to assign again when topics were created, deleted or grew."""
         if self._leader_assignment is not None and self._leader_assignment.topics_changed():
             self._needs_join = True
             self._retry_at = now.mono
@@ -219,7 +223,7 @@ class ClassicMembership(Member):
     # Giving up partitions before a join.
 
     def _maybe_join(self, node: int, now: Time) -> None:
-        """Join, once everything is given up that must be."""
+        """Join as soon as everything that must be given up is given up."""
         if not self._is_prepared:
             self._is_prepared = True
             retained = (
@@ -278,7 +282,7 @@ class ClassicMembership(Member):
                 self._fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(violation))
 
     def _maybe_assign(self, node: int, now: Time) -> None:
-        """A member waits for nothing; the leader until it has heard of all topics that somebody wants."""
+        """A member syncs at once; the leader when the metadata covers all subscribed topics."""
         if self._leader_assignment is None:
             self._sync(node, {}, now)
         elif self._leader_assignment.has_topics:
@@ -311,7 +315,7 @@ class ClassicMembership(Member):
                 self._fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(violation))
 
     def _take_assignment(self, assigned: frozenset[TopicPartition], now: Time) -> None:
-        """The group is stable. A cooperative member that has to give something up does so, and joins again."""
+        """The group is stable. A cooperative member that must give partitions up does so and joins again."""
         self.state = MemberState.STABLE
         self._backoff.succeeded()
         self._heartbeat_at = now.mono + self._options.heartbeat_interval_ms
@@ -327,7 +331,7 @@ class ClassicMembership(Member):
             self._needs_join = True
             self._retry_at = now.mono
 
-    # Setbacks.
+    # Failures.
 
     def _rejoin(self, at: int) -> None:
         self.state = MemberState.OUT
@@ -335,7 +339,7 @@ class ClassicMembership(Member):
         self._retry_at = at
 
     def _refused(self, code: ErrorCode, now: Time) -> None:
-        """An answer that is about this member, not about the coordinator."""
+        """Handle an error that concerns this member, not the coordinator."""
         if code in _FATAL:
             self._fail(code, "the group refuses this member")
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):

@@ -35,14 +35,14 @@ class PreviousTopic:
 
 @data("0-1")
 class StickyUserData:
-    """What a member of an eager sticky group had before it gave it up, as Kafka's sticky assignor writes it."""
+    """What a member of an eager sticky group owned before it gave it up, in the format of Kafka's sticky assignor."""
 
     previous_assignment: list[PreviousTopic] = array(PreviousTopic)
     generation: int = int32("1+", default=-1)
 
 
 def encode_subscription(assignor: Assignor, mine: Subscription, had: Iterable[TopicPartition]) -> bytes:
-    """`had` is what the member last held, which an assignor that keeps_user_data is told though it was given up."""
+    """`had` is what the member last owned; assignors with `keeps_user_data` need it although it was given up."""
     user_data = None
     if assignor.keeps_user_data:
         previous = [PreviousTopic(topic=topic, partitions=numbers) for topic, numbers in by_topic(had)]
@@ -57,7 +57,7 @@ def encode_subscription(assignor: Assignor, mine: Subscription, had: Iterable[To
 
 
 def decode_subscription(assignor: Assignor, raw: bytes, instance_id: str | None = None) -> Subscription:
-    """What another member wrote; ProtocolViolation where it is no subscription."""
+    """Another member's subscription; ProtocolViolation if it is malformed."""
     found = codec.decode(ConsumerProtocolSubscription, _version(raw), raw[_VERSION.size :])
     owned = {TopicPartition(topic.topic, number) for topic in found.owned_partitions for number in topic.partitions}
     generation = found.generation_id
@@ -72,7 +72,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(raw: bytes) -> frozenset[TopicPartition]:
-    """The partitions given; none for an empty assignment. ProtocolViolation for anything else."""
+    """The assigned partitions; none for an empty assignment. ProtocolViolation if it is malformed."""
     if not raw:
         return frozenset()
     found = codec.decode(ConsumerProtocolAssignment, _version(raw), raw[_VERSION.size :])
@@ -82,7 +82,7 @@ def decode_assignment(raw: bytes) -> frozenset[TopicPartition]:
 
 
 def _version(raw: bytes) -> int:
-    """A version that is newer than ours is read as ours: what was added stands behind."""
+    """The version to decode with: newer versions only append fields, so they are read as our newest."""
     try:
         (version,) = _VERSION.unpack_from(raw)
     except error:
@@ -111,7 +111,7 @@ class GroupRequests:
         self._options = options
 
     def join(self, member_id: str, mine: Subscription, had: Collection[TopicPartition]) -> JoinGroupRequest:
-        """`had` is what the member held before it gave it up."""
+        """`had` is what the member owned before it gave it up."""
         protocols = [
             JoinGroupRequestProtocol(name=name, metadata=encode_subscription(ASSIGNORS[name], mine, had))
             for name in self._options.partition_assignment_strategy
@@ -129,7 +129,7 @@ class GroupRequests:
     def sync(
         self, member_id: str, generation: int, protocol: str, assignments: Mapping[str, Collection[TopicPartition]]
     ) -> SyncGroupRequest:
-        """With everybody's partitions from the leader, with none from the others."""
+        """The leader sends all members' partitions, the others none."""
         return SyncGroupRequest(
             group_id=self._group,
             generation_id=generation,

@@ -1,4 +1,4 @@
-"""A group's offsets at its coordinator: committing and reading them, tried retry_later until the caller's time is over."""
+"""Committing and fetching a group's offsets at its coordinator, with retries until the caller's timeout."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from tidelog.wire.messages.groups.offset_fetch import (
 )
 
 Finish = Callable[[Any, ErrorCode, Time], None]
-"""Takes the value and the code of how it ended."""
+"""Receives the value and the final error code."""
 
 _NEWEST_COMMIT_WITH_NAMES = 9
 _NEWEST_FETCH_WITH_NAMES = 9
@@ -41,11 +41,11 @@ class _OffsetRequest(CoordinatorRequest):
     finish: Finish
     handle_response: Callable[["_OffsetRequest", Answer, Time], None]
     wanted: Collection[TopicPartition] | None = None
-    """What positions are asked for: such a request is made when it is sent."""
+    """The partitions to fetch offsets for; such a request is built when it is sent."""
 
 
 class GroupOffsets:
-    """Commits and fetches of one group."""
+    """The commits and fetches of one group."""
 
     def __init__(
         self,
@@ -72,9 +72,12 @@ class GroupOffsets:
     def commit(
         self, offsets: Mapping[TopicPartition, CommittedOffset], finish: Finish, now: Time, timeout_ms: int
     ) -> None:
-        """`finish` gets the offsets that were committed, or the code of the first that was not. Who wants to be a
-        member and is none commits nothing: without a generation it would overwrite what the others committed. A topic
-        that is gone is named by its id, too: its name may be another topic's when the request arrives."""
+        """`finish` receives the committed offsets, or the first error.
+
+        A consumer that subscribes but is not a member now commits nothing: without a generation it would overwrite what
+        the others committed. Topics are also identified by ID, because a deleted topic's name may belong to another
+        topic when the request arrives.
+        """
         if self._membership.topics and self._membership.generation < 0:
             finish(None, ErrorCode.UNKNOWN_MEMBER_ID, now)
             return
@@ -97,12 +100,12 @@ class GroupOffsets:
         self._add(request, finish, partial(self._committed, dict(offsets)), now, timeout_ms, newest)
 
     def fetch(self, partitions: Collection[TopicPartition], finish: Finish, now: Time, timeout_ms: int) -> None:
-        """`finish` gets a `CommittedOffset` by partition, without those that have none. Asked for by the topics' ids,
-        where they are known: what was committed in a topic of the same name that is gone is none."""
+        """`finish` receives a `CommittedOffset` by partition; partitions without one are missing. Topics are requested
+        by ID if it is known, so that offsets of a deleted topic of the same name do not count."""
         self._add(None, finish, self._fetched, now, timeout_ms, _NEWEST_FETCH_WITH_NAMES, partitions)
 
     def _fetch_request(self, partitions: Collection[TopicPartition]) -> tuple[OffsetFetchRequest, int]:
-        """With the ids of the moment, and the newest version that can say it."""
+        """The request with the current topic IDs, and the newest version that supports it."""
         topics = [
             OffsetFetchRequestTopics(
                 name=topic, topic_id=self._cluster.metadata.topic_id(topic), partition_indexes=numbers
@@ -123,13 +126,13 @@ class GroupOffsets:
                 if pending.wanted is not None:
                     if self._awaits_first_metadata(pending.wanted):
                         pending.retry_at = 0
-                        self._finder.node(now)  # is looked for meanwhile
+                        self._finder.node(now)  # starts its lookup
                         continue
                     pending.request, pending.newest = self._fetch_request(pending.wanted)
                 pending.send(self._cluster, self._finder, partial(self._answered, pending), now)
 
     def _awaits_first_metadata(self, partitions: Collection[TopicPartition]) -> bool:
-        """Whether the first metadata of some of the topics is still on its way."""
+        """Whether the first metadata of a topic has not arrived yet."""
         metadata = self._cluster.metadata
         return any(p.topic in metadata.interest and p.topic not in metadata.topics for p in partitions)
 
@@ -142,7 +145,7 @@ class GroupOffsets:
             min(pending.deadline, pending.retry_at) if pending.retry_at else pending.deadline for pending in waiting
         ]
         if self._finder.deadline is not None and not all(pending.retry_at for pending in waiting):
-            moments.append(self._finder.deadline)  # nobody looks the coordinator up before a pending is due
+            moments.append(self._finder.deadline)  # nobody looks the coordinator up before it is due
         return min(moments, default=None)
 
     def _add(
@@ -184,7 +187,11 @@ class GroupOffsets:
         pending.finish(value, code, now)
 
     def _committed(
-        self, offsets: Mapping[TopicPartition, CommittedOffset], pending: _OffsetRequest, answer: Answer, now: Time
+        self,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        pending: _OffsetRequest,
+        answer: Answer,
+        now: Time,
     ) -> None:
         codes = [code_of(partition.error_code) for topic in answer.response.topics for partition in topic.partitions]
         code = next((code for code in codes if code), ErrorCode.NONE)
@@ -209,7 +216,7 @@ class GroupOffsets:
         ]
         codes = [code_of(group.error_code), *(code_of(partition.error_code) for _, partition in partitions)]
         if not all(name for name, _ in partitions):
-            codes.append(ErrorCode.UNKNOWN_TOPIC_ID)  # nobody asked for it
+            codes.append(ErrorCode.UNKNOWN_TOPIC_ID)  # not requested
         code = next((code for code in codes if code), ErrorCode.NONE)
         if code is ErrorCode.NONE:
             found = {
@@ -230,7 +237,7 @@ class GroupOffsets:
 
 
 def _newest(topics: Sequence[OffsetCommitRequestTopic | OffsetFetchRequestTopics], with_names: int) -> int:
-    """The newest version that can name these topics: from the one behind `with_names` on only by their ids."""
+    """The newest version that can identify these topics: versions after `with_names` need topic IDs."""
     return with_names if any(topic.topic_id == NO_ID for topic in topics) else 32767
 
 

@@ -1,10 +1,10 @@
-"""A consumer's membership under the consumer protocol (KIP-848): the coordinator assigns, and one request, the
-heartbeat, joins, stays, learns and leaves.
+"""A consumer's membership under the consumer protocol (KIP-848). The coordinator assigns partitions; the heartbeat is
+the only request: it joins, reports, receives the assignment and leaves.
 
-    OUT → JOINING → ASSIGNING (something is to be given up, taken, or told) → STABLE → …
+    OUT → JOINING → ASSIGNING (partitions to revoke, to add or to report) → STABLE → …
 
-A member reaches its target assignment in Kafka's order: it revokes partitions, takes new ones, and reports at once what
-it owns now; the next epoch comes with the answer. `generation` is the member's epoch.
+A member reaches its target assignment in Kafka's order: it revokes partitions, adds new ones, and reports at once what
+it owns; the next epoch comes with the response. `generation` is the member's epoch.
 """
 
 from base64 import urlsafe_b64encode
@@ -25,33 +25,32 @@ from tidelog.wire.messages.groups.consumer_group_heartbeat import (
 )
 
 JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2
-"""Epochs that are requests. A static member that leaves is expected back."""
+"""Epochs with a special meaning in requests. A static member that leaves is expected to return."""
 
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
 TopicIdPartitions = Mapping[TopicPartition, bytes]
-"""Partitions with the ids of their topics: a topic created anew under the same name is another one."""
+"""Partitions with the IDs of their topics: a topic that was deleted and created again under the same name is a
+different one."""
 
 
 class ConsumerMembership(Member):
-    """A member of the consumer protocol."""
+    """A member under the consumer protocol."""
 
     def __init__(self, cluster: Cluster, finder: CoordinatorFinder, group: str, options: ConsumerOptions) -> None:
         super().__init__(cluster, finder, group, options)
         self.member_id = urlsafe_b64encode(cluster.entropy(16)).decode().rstrip("=")
-        self._held: TopicIdPartitions = {}  # with what is on its way out until the user polls again
-        self._reported: TopicIdPartitions | None = (
-            None  # what the coordinator was told last, and took; None: it is to be told all
-        )
+        self._held: TopicIdPartitions = {}  # includes partitions being revoked, until the user polls again
+        self._reported: TopicIdPartitions | None = None  # last accepted report; None: report everything
         self._target: frozenset[tuple[bytes, int]] = frozenset()
-        self._is_resolved = True  # every topic of the target has a name
+        self._is_resolved = True  # the names of all topics of the target are known
         self._interval_ms = options.heartbeat_interval_ms
         self._heartbeat_in_flight = False
 
-    # What the consumer says.
+    # Calls of the consumer.
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Want these topics from now on."""
+        """Subscribe to these topics from now on."""
         self.failure = None
         if self.topics != frozenset(topics):
             self.topics = frozenset(topics)
@@ -59,7 +58,7 @@ class ConsumerMembership(Member):
             self._heartbeat_at = 0
 
     def leave(self, reason: str, now: Time) -> None:
-        """Leave at once. A static member says that it will be back."""
+        """Leave at once. A static member announces that it will return."""
         del reason
         node = self._finder.node(now)
         if self.state is not MemberState.OUT and node is not None:
@@ -74,12 +73,12 @@ class ConsumerMembership(Member):
         self._reset()
 
     def expelled(self, now: Time) -> None:
-        """Some answer reported that the group went on without this member."""
+        """A response says that the group continued without this member."""
         self._lose_partitions()
         self._heartbeat_at = now.mono
 
     def rebalancing(self) -> None:
-        """Heartbeats tell it."""
+        """Nothing to do: heartbeats report it."""
 
     # Time.
 
@@ -100,7 +99,7 @@ class ConsumerMembership(Member):
             moments.append(self._heartbeat_at)
         return earliest(*moments)
 
-    # From what it has to what it is to have.
+    # Reconciliation with the target assignment.
 
     def _reconcile(self, now: Time) -> None:
         partitions = self._revocation.take_revoked()
@@ -128,7 +127,7 @@ class ConsumerMembership(Member):
             self._heartbeat_at = min(self._heartbeat_at, now.mono)
 
     def _resolved_target(self) -> dict[TopicPartition, bytes]:
-        """The target, without partitions of topics whose names are not known yet."""
+        """The target, without partitions of topics whose names are unknown."""
         names = {self._cluster.metadata.last_id(topic): topic for topic in self.topics}
         names.pop(NO_ID, None)
         self._is_resolved = all(topic_id in names for topic_id, _ in self._target)
@@ -152,14 +151,14 @@ class ConsumerMembership(Member):
             if attempt == self._attempt:
                 self._heartbeat_in_flight = False
                 self._heartbeat_answered(answer, reported, now)
-                if topics != self.topics:  # they changed meanwhile
+                if topics != self.topics:  # they changed while the heartbeat was in flight
                     self._reported = None
                     self._heartbeat_at = now.mono
 
         self._cluster.send_request(node, self._request(reported), answered, now)
 
     def _request(self, reported: TopicIdPartitions) -> ConsumerGroupHeartbeatRequest:
-        """All of itself to join, and again after anything but a success; else only what is new."""
+        """Everything about the member to join, and again after any error; otherwise only what changed."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group,
             member_id=self.member_id,
@@ -202,7 +201,7 @@ class ConsumerMembership(Member):
             topics = response.assignment.topic_partitions
             self._target = frozenset((topic.topic_id, number) for topic in topics for number in topic.partitions)
 
-    # Setbacks.
+    # Failures.
 
     def _reset(self) -> None:
         super()._reset()

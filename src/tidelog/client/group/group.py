@@ -1,4 +1,4 @@
-"""What only a consumer with a group has."""
+"""What only a consumer with a group has: its membership and its committed offsets."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,8 @@ PROTOCOLS: Mapping[str, type[Member]] = {
     "classic": ClassicMembership,
     "consumer": ConsumerMembership,
 }
-"""Who assigns partitions, by `group.protocol`: a member of the group, or its coordinator."""
+"""By `group.protocol`: in the classic protocol a member assigns the partitions, in the consumer protocol the
+coordinator."""
 
 
 class Group:

@@ -26,7 +26,7 @@ class RevocationStep(Enum):
 
 
 class Revocation:
-    """One member's; `partitions` are those on their way out."""
+    """One member's revocation; `partitions` are those being given up."""
 
     def __init__(self) -> None:
         self.step = RevocationStep.NONE
@@ -40,7 +40,7 @@ class Revocation:
         return self.step is RevocationStep.NONE
 
     def start(self, partitions: frozenset[TopicPartition]) -> None:
-        """Begin with these; nothing happens for none."""
+        """Give up these partitions; nothing happens if there are none."""
         if partitions:
             self.step = RevocationStep.WANTED
             self.partitions = partitions
@@ -54,7 +54,7 @@ class Revocation:
             self.cancel()
 
     def take_revoked(self) -> frozenset[TopicPartition]:
-        """The partitions to be told of now, once; none at any other step."""
+        """The partitions to report as revoked now, once; none at any other step."""
         if self.step is not RevocationStep.COMMITTED:
             return frozenset()
         self.step = RevocationStep.REPORTED
@@ -77,7 +77,7 @@ class MemberState(Enum):
 
 
 class Member(ABC):
-    """One member. `owned` is what it may read; events are for the consumer to take."""
+    """One member. `owned` is what it may read; the consumer takes the events."""
 
     def __init__(self, cluster: Cluster, finder: CoordinatorFinder, group: str, options: ConsumerOptions) -> None:
         self._cluster = cluster
@@ -95,7 +95,7 @@ class Member(ABC):
         self._revocation = Revocation()
         self._heartbeat_at = 0
         self._poll_deadline = 0
-        self._is_polled = False  # the user does: it did within the last max.poll.interval.ms
+        self._is_polled = False  # the user polled within the last max.poll.interval.ms
         self._attempt = 0
 
     def __repr__(self) -> str:
@@ -104,28 +104,28 @@ class Member(ABC):
 
     @property
     def must_commit(self) -> bool:
-        """Whether partitions are about to go, and what was processed is to be committed first."""
+        """Whether partitions are about to be revoked and what was processed must be committed first."""
         return self._revocation.step is RevocationStep.WANTED
 
     @property
     def skips_assignment(self) -> bool:
-        """Whether it leads its group by what an earlier process of its instance assigned."""
+        """Whether it leads its group with the assignment of an earlier process of the same instance."""
         return False
 
-    # What the consumer says.
+    # Calls of the consumer.
 
     @abstractmethod
     def subscribe(self, topics: Collection[str]) -> None:
-        """Want these topics from now on."""
+        """Subscribe to these topics from now on."""
 
     def polled(self, now: Time) -> None:
-        """The user is alive, and has seen every event so far."""
+        """The user called `poll`, and has seen every event so far."""
         self._poll_deadline = now.mono + self._options.max_poll_interval_ms
         self._is_polled = True
         self._revocation.polled()
 
     def committed(self) -> None:
-        """What is about to be revoked is committed, as far as it could be."""
+        """The commit before a revocation has finished, successfully or not."""
         self._revocation.committed()
 
     @abstractmethod
@@ -134,11 +134,11 @@ class Member(ABC):
 
     @abstractmethod
     def expelled(self, now: Time) -> None:
-        """Some answer said that the group went on without this member."""
+        """A response says that the group continued without this member."""
 
     @abstractmethod
     def rebalancing(self) -> None:
-        """Some answer said that the group is rebalancing."""
+        """A response says that the group is rebalancing."""
 
     # Time.
 
@@ -156,10 +156,10 @@ class Member(ABC):
 
     @abstractmethod
     def _advance_member(self, node: int | None, now: Time) -> None:
-        """Do what is due. `node`: the coordinator, None while it is not known."""
+        """Do what is due. `node` is the coordinator, None while it is unknown."""
 
     def _expire(self, now: Time) -> None:
-        """A user who does not come back must not hold partitions."""
+        """Leave: a user that stopped polling must not hold partitions."""
         lost = self.owned
         self._is_polled = False
         self.leave("max.poll.interval.ms passed without a poll", now)
@@ -171,10 +171,10 @@ class Member(ABC):
     def deadline(self) -> int | None:
         """The monotonic millisecond at which `advance` is due."""
 
-    # Setbacks.
+    # Failures.
 
     def _lose_partitions(self) -> None:
-        """The group goes on without this member."""
+        """The group continues without this member."""
         lost = self.owned
         self._reset()
         if lost:
@@ -194,4 +194,4 @@ class Member(ABC):
 
 
 def ignore_answer(_answer: Answer, _now: Time) -> None:
-    """A member that leaves does not wait for the answer."""
+    """A member that leaves does not wait for the response."""

@@ -1,1 +1,1 @@
-"""What a producer is made of: the partition for a record, batches and their numbers."""
+"""The parts of a producer: partitioner, batches, sequence numbers and requests."""

@@ -1,4 +1,4 @@
-"""Batches that wait to be sent, in order, partition by partition."""
+"""Batches waiting to be sent, in order, by partition."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _RECORD_OVERHEAD_BYTES = 21  # at most: length, attributes, deltas and field len
 
 
 class Accumulator:
-    """A queue a partition; only its first batch may be sent. Times are monotonic milliseconds."""
+    """One queue for each partition; only its first batch may be sent. Times are monotonic milliseconds."""
 
     def __init__(self, options: ProducerOptions) -> None:
         self._options = options
@@ -25,7 +25,8 @@ class Accumulator:
         return bool(self._queues)
 
     def append(self, partition: TopicPartition, ticket: int, record: Record, size: int, now_ms: int) -> bool:
-        """Put the record into its partition's last batch, or a new one; whether that may be something to send."""
+        """Add the record to its partition's last batch, or to a new one; returns whether there may be something to
+        send."""
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = deque()
@@ -39,11 +40,11 @@ class Accumulator:
         return is_new or batch.size >= self._options.batch_size
 
     def add(self, batch: ProducerBatch) -> None:
-        """A batch that was made elsewhere, behind the last of its partition."""
+        """Add a complete batch at the end of its partition's queue."""
         self._queues.setdefault(batch.partition, deque()).append(batch)
 
     def ready(self, now_ms: int, flush_up_to: int) -> list[ProducerBatch]:
-        """The first batches that need not wait: full, lingered enough, due again, or of tickets to be flushed."""
+        """The first batches that need not wait: full, lingered long enough, due for a retry, or to be flushed."""
         return [queue[0] for queue in self._queues.values() if self._is_ready(queue, now_ms, flush_up_to)]
 
     def _is_ready(self, queue: deque[ProducerBatch], now_ms: int, flush_up_to: int) -> bool:
@@ -58,7 +59,7 @@ class Accumulator:
         )
 
     def take(self, batch: ProducerBatch) -> None:
-        """The batch, which is its partition's first, is being sent."""
+        """Remove the batch, which must be its partition's first, because it is being sent."""
         queue = self._queues[batch.partition]
         assert queue[0] is batch, "only the first batch of a partition is sent"
         queue.popleft()
@@ -66,7 +67,8 @@ class Accumulator:
             del self._queues[batch.partition]
 
     def put_back(self, batches: Iterable[ProducerBatch]) -> None:
-        """To the front of their queues, one after the other, but behind batches with earlier numbers."""
+        """Put batches at the front of their queues, one after the other, but behind batches with earlier sequence
+        numbers."""
         for batch in batches:
             queue = self._queues.setdefault(batch.partition, deque())
             partition = 0
@@ -75,7 +77,7 @@ class Accumulator:
             queue.insert(partition, batch)
 
     def expired(self, created_by: int) -> list[ProducerBatch]:
-        """Take out what was created by then."""
+        """Remove and return the batches created by then."""
         expired: list[ProducerBatch] = []
         for partition, queue in list(self._queues.items()):
             while queue and queue[0].created <= created_by:
@@ -85,7 +87,7 @@ class Accumulator:
         return expired
 
     def remove(self, batch: ProducerBatch) -> None:
-        """Take out one that waits to be sent again."""
+        """Remove a batch that waits for a retry."""
         queue = self._queues[batch.partition]
         queue.remove(batch)
         if not queue:
@@ -97,7 +99,7 @@ class Accumulator:
         return batches
 
     def deadlines(self, last_advance: int) -> list[int]:
-        """When first batches expire, and when they get ready; one that was ready when last `last_advance` waits for something
+        """When first batches expire or become ready. One that was already ready at `last_advance` waits for something
         else."""
         moments: list[int] = []
         for queue in self._queues.values():
@@ -110,7 +112,7 @@ class Accumulator:
 
 
 def size_of(record: Record) -> int:
-    """At most the bytes of a batch with just this record, before compression."""
+    """An upper bound of the size of a batch with just this record, before compression."""
     headers = sum(10 + 3 * len(name) + len(value or b"") for name, value in record.headers)
     return HEADER_BYTES + _RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"") + headers
 

@@ -12,7 +12,7 @@ from tidelog.wire.records import HEADER_BYTES, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 class Ticketed(NamedTuple):
-    """A record, what its sender was given for it, and the bytes it is counted with in `buffer.memory`."""
+    """A record, its ticket, and the bytes it takes in `buffer.memory`."""
 
     ticket: int
     record: Record
@@ -20,7 +20,7 @@ class Ticketed(NamedTuple):
 
 
 class ProducerBatch:
-    """`created` and `retry_at` are monotonic milliseconds; `attempts` counts sendings that ended."""
+    """`created` and `retry_at` are monotonic milliseconds; `attempts` counts the tries that ended."""
 
     def __init__(self, partition: TopicPartition, created: int) -> None:
         self.partition = partition
@@ -28,12 +28,12 @@ class ProducerBatch:
         self.retry_at = 0
         self.attempts = 0
         self.was_sent = False
-        """Whether a broker may ever have got it."""
+        """Whether a broker may have received it."""
         self.may_be_appended = False
-        """Whether a broker may have appended it: an attempt had no answer, or one that leaves it open."""
+        """Whether a broker may have appended it: a try had no response, or one that leaves it open."""
         self.is_in_flight = False
         self.is_done = False
-        """Whether its records' fate was told already: it ran out of time while it was on the wire."""
+        """Whether its deliveries are reported, even if it is still in flight after its timeout."""
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.base_sequence = NO_SEQUENCE
@@ -52,7 +52,7 @@ class ProducerBatch:
 
     @property
     def delivery_count(self) -> int:
-        """How many deliveries it will tell."""
+        """The number of deliveries it will produce."""
         return len(self._content)
 
     @property
@@ -71,7 +71,7 @@ class ProducerBatch:
 
     @property
     def numbers(self) -> tuple[int, int, int]:
-        """Producer id, epoch, first sequence."""
+        """Producer ID, epoch, first sequence number."""
         return self.producer_id, self.producer_epoch, self.base_sequence
 
     @property
@@ -109,7 +109,7 @@ class ProducerBatch:
         return part
 
     def delivered(self, base_offset: int, log_append_time: int) -> list[Delivery]:
-        """The good news, a record each; `base_offset` is -1 where no broker told it."""
+        """A successful delivery for each record; `base_offset` is -1 if no broker reported it."""
         topic, partition = self.partition
         return [
             Delivery(
@@ -131,7 +131,7 @@ class ProducerBatch:
 
 
 class EncodedRecords(NamedTuple):
-    """`records` of them one after another in `payload`, with offset deltas from 0 on; timestamps in wall ms."""
+    """`records` records, one after another in `payload`, with offset deltas from 0 on; timestamps in wall ms."""
 
     payload: bytes
     records: int
@@ -140,12 +140,13 @@ class EncodedRecords(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Of the batch, before compression."""
+        """The size of the batch before compression."""
         return HEADER_BYTES + len(self.payload)
 
 
 class EncodedBatch(ProducerBatch):
-    """What `ProducerBatch` is for single records. Its delivery tells the offset of the first."""
+    """A batch whose records were encoded elsewhere, with one ticket and one delivery for all of them: the offset of the
+    first."""
 
     def __init__(self, partition: TopicPartition, created: int, ticket: int, content: EncodedRecords) -> None:
         super().__init__(partition, created)
@@ -186,7 +187,7 @@ class EncodedBatch(ProducerBatch):
         )
 
     def split(self) -> list[ProducerBatch]:
-        """Two batches with the same ticket: each tells its own delivery."""
+        """Two batches with the same ticket; each has its own delivery."""
         content = self._records
         found = record_format.decode(content.payload, content.records, 0, content.base_timestamp, None)
         parts: list[ProducerBatch] = []

@@ -1,5 +1,5 @@
-"""Which partition a record goes to, as Kafka's Java producer decides it, so that the same key meets the same partition
-whoever wrote it."""
+"""Which partition a record goes to, as Kafka's Java producer decides it, so that a key goes to the same partition
+whichever client wrote it."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ _SEED = 0x9747B28C
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit MurmurHash2 of the key, unsigned, with the seed that Kafka uses."""
+    """The key's 32-bit MurmurHash2, unsigned, with Kafka's seed."""
     length = len(data)
     hashed = _SEED ^ length
     whole = length & ~3
@@ -31,7 +31,7 @@ def partition_of_key(key: bytes, partitions: int) -> int:
 
 
 class Sticky:
-    """Records without keys stay with one partition until a batch's worth of bytes went there, then change (KIP-794)."""
+    """Records without keys stay with one partition until it got a batch's worth of bytes, then change (KIP-794)."""
 
     def __init__(self, entropy: Entropy, batch_bytes: int) -> None:
         self._entropy = entropy
@@ -40,7 +40,7 @@ class Sticky:
         self._bytes: dict[str, int] = {}
 
     def partition(self, topic: str, partitions: int, available: Sequence[int], size: int) -> int:
-        """The partition for a record of about `size` bytes; `available` are those with a leader, if any has one."""
+        """The partition for a record of about `size` bytes; `available` are the partitions with a leader, if any."""
         chosen = self._chosen.get(topic)
         gone = self._bytes.get(topic, 0)
         if (
@@ -56,7 +56,7 @@ class Sticky:
         return chosen
 
     def _other(self, topic: str, partitions: int, available: Sequence[int]) -> int:
-        """A random one, but not the same again where there is a choice."""
+        """A random one, but a different one if possible."""
         choice = list(available) or list(range(partitions))
         if len(choice) > 1 and self._chosen.get(topic) in choice:
             choice.remove(self._chosen[topic])

@@ -19,18 +19,18 @@ _NEWEST_WITH_NAMES = 12
 
 
 class SentRequest(NamedTuple):
-    """What a request carried: the batches, and the topics' names by the ids that the answer may give instead."""
+    """What a request carried: the batches, and the topics' names by the IDs that the response may contain instead."""
 
     batches: Mapping[TopicPartition, ProducerBatch]
     names: Mapping[bytes, str]
 
     @property
     def newest(self) -> int:
-        """The newest version that the request can be sent in: from 13 on topics have ids only."""
+        """The newest version that can be used: from 13 on, topics have only IDs."""
         return _NEWEST_WITH_NAMES if NO_ID in self.names else 32767
 
     def partition_answers(self, responses: Sequence[Any]) -> Iterator[tuple[TopicPartition, PartitionProduceResponse]]:
-        """The answer's parts."""
+        """The response's partitions."""
         for topic in responses:
             name = topic.name or self.names.get(topic.topic_id, "")
             for partition in topic.partition_responses:
@@ -46,7 +46,8 @@ def produce_request(
     compression: int,
     transactional_id: str | None = None,
 ) -> tuple[ProduceRequest, SentRequest]:
-    """One request with one batch a partition; with a transactional id the batches are part of its transaction."""
+    """One request with one batch for each partition; with a transactional ID the batches are part of its
+    transaction."""
     attributes = 0 if transactional_id is None else TRANSACTIONAL
     topics: dict[str, TopicProduceData] = {}
     for batch in batches:
@@ -69,7 +70,7 @@ SEQUENCE_ERRORS = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
-"""The broker's idea of the producer's numbers is another one."""
+"""The broker's state of the producer differs from the producer's own."""
 
 NOT_APPENDED = SEQUENCE_ERRORS | {
     ErrorCode.MESSAGE_TOO_LARGE,
@@ -81,8 +82,8 @@ NOT_APPENDED = SEQUENCE_ERRORS | {
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.LEADER_NOT_AVAILABLE,
 }
-"""Told before anything is appended. NOT_LEADER_OR_FOLLOWER is not here: a request that waited for its followers when
-the leadership went hears it as well."""
+"""Errors that a broker returns before it appends anything. NOT_LEADER_OR_FOLLOWER is not one of them: a request that
+waited for followers when the leadership moved receives it as well."""
 
 TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 FATAL_ERRORS = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})

@@ -1,10 +1,11 @@
-"""What makes a producer idempotent: its id, its epoch, and for each partition the numbers of its records (KIP-98, 360).
+"""What makes a producer idempotent: its ID, its epoch, and the sequence numbers of its records in each partition
+(KIP-98, 360).
 
-Rules: numbers are given when a batch is first sent and stay with it through retries. A batch that failed for good
-takes its numbers back, and those behind it move up. Where it cannot be known whether a batch was taken, or the broker
-misses numbers that nobody holds any more, the epoch is raised and the partition's numbers begin at 0 again; partitions
-move to the new epoch when nothing of theirs is on its way. What may be in the log under its old numbers is never sent
-under new ones: it is given up, in doubt.
+Rules: a batch gets its numbers when it is first sent and keeps them through retries. When a batch fails for good, its
+numbers are released and the batches behind it move up. If it is unknown whether a batch was appended, or the broker
+misses numbers that no batch holds any more, the epoch is raised and the partition's numbers start at 0 again; a
+partition moves to the new epoch when it has no batch in flight. A batch that may be in the log under its old numbers is
+never sent under new ones: it fails, in doubt.
 """
 
 from dataclasses import dataclass, field
@@ -18,13 +19,13 @@ MAX_EPOCH = 2**15 - 1
 
 
 def after(sequence: int, count: int) -> int:
-    """The number `count` records on; numbers wrap to 0."""
+    """The number `count` records later; numbers wrap to 0."""
     return (sequence + count) & MAX_SEQUENCE
 
 
 @dataclass(slots=True)
 class PartitionSequence:
-    """One partition. `in_flight` are the batches with numbers that are neither acknowledged nor given up, in order."""
+    """One partition. `in_flight` are the batches with numbers that are neither acknowledged nor failed, in order."""
 
     producer_id: int
     epoch: int
@@ -32,9 +33,9 @@ class PartitionSequence:
     last_acknowledged: int = -1
     in_flight: list[ProducerBatch] = field(default_factory=list)
     is_unresolved: bool = False
-    """A batch was given up while it may have been taken: nothing new is numbered until that is known."""
+    """A batch failed although it may have been appended: nothing new is numbered until that is resolved."""
     must_restart: bool = False
-    """The broker misses numbers that nobody holds any more."""
+    """The broker misses numbers that no batch holds any more."""
 
     @property
     def is_settled(self) -> bool:
@@ -61,7 +62,7 @@ class Sequences:
         self.epoch = epoch
 
     def of(self, partition: TopicPartition) -> PartitionSequence:
-        """The partition's numbers, moved to the current epoch if nothing is on its way."""
+        """The partition's numbers, moved to the current epoch if no batch is in flight."""
         found = self._partitions.get(partition)
         current = (self.producer_id, self.epoch)
         if found is None or ((found.producer_id, found.epoch) != current and not found.in_flight):
@@ -69,10 +70,13 @@ class Sequences:
         return found
 
     def may_send(self, batch: ProducerBatch) -> bool:
-        """A batch that is sent again goes alone, first of all that wait; a new one not while an outcome is unknown, nor
-        while a leader, maybe an earlier one, owes answers for so many that the first would not be known again. Until
-        the first is acknowledged it is alone, too: where it fails, a broker that knows nothing of the producer would
-        take those behind it for the first."""
+        """Whether the batch may be sent now.
+
+        A retry goes alone, as the first of all that wait. A new batch waits while an outcome is unknown, and while so
+        many batches are unanswered (by this leader or an earlier one) that the broker would not recognize the first one
+        again. Until the first batch of a partition is acknowledged it is alone as well: if it fails, a broker without
+        state of the producer would take the next one for the first.
+        """
         numbers = self.of(batch.partition)
         if batch.has_sequence:
             return numbers.in_flight[0] is batch and not numbers.must_restart
@@ -81,7 +85,7 @@ class Sequences:
         return numbers.is_settled and (numbers.producer_id, numbers.epoch) == (self.producer_id, self.epoch)
 
     def number(self, batch: ProducerBatch) -> None:
-        """Give a batch its numbers, at its first sending."""
+        """Assign the batch its numbers, when it is first sent."""
         numbers = self.of(batch.partition)
         batch.stamp(numbers.producer_id, numbers.epoch, numbers.next)
         numbers.next = after(numbers.next, batch.count)
@@ -95,8 +99,8 @@ class Sequences:
             numbers.last_acknowledged = after(batch.base_sequence, batch.count - 1)
 
     def sequence_missing(self, batch: ProducerBatch) -> None:
-        """The broker refused the batch because numbers before it are missing. If a batch before it is still to be
-        sent again, or its own numbers moved meanwhile, that will help; else the partition has to begin anew."""
+        """The broker refused the batch because numbers before it are missing. If an earlier batch will be retried, or
+        the batch's numbers moved meanwhile, a retry helps; otherwise the partition must restart."""
         numbers = self.of(batch.partition)
         if numbers.in_flight and numbers.in_flight[0] is batch and batch.sent_as == batch.numbers:
             numbers.must_restart = True
@@ -116,7 +120,7 @@ class Sequences:
                 later.stamp(later.producer_id, later.producer_epoch, (later.base_sequence - batch.count) & MAX_SEQUENCE)
 
     def replaced(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """A batch was too large and is sent as smaller ones, which share its numbers."""
+        """A batch was too large and is replaced by smaller ones, which share its numbers."""
         numbers = self.of(batch.partition)
         position = numbers.in_flight.index(batch)
         sequence = batch.base_sequence
@@ -126,7 +130,7 @@ class Sequences:
         numbers.in_flight[position : position + 1] = parts
 
     def settle(self, partition: TopicPartition) -> bool:
-        """Try to get out of an unsettled state; whether the epoch must be raised for that, now."""
+        """Try to leave the unsettled state; returns whether the epoch must be raised now to do so."""
         numbers = self._partitions.get(partition)
         if numbers is None or numbers.is_settled:
             return False
@@ -135,16 +139,16 @@ class Sequences:
         if numbers.in_flight:
             return False
         if numbers.next == after(numbers.last_acknowledged, 1):
-            numbers.is_unresolved = False  # a later batch was taken, so the one that was given up had been too
+            numbers.is_unresolved = False  # a later batch was appended, so the failed one had been as well
             return False
         return True
 
     def in_doubt(self, partition: TopicPartition) -> list[ProducerBatch]:
-        """Batches that may be in the log already: nobody would know them again by other numbers."""
+        """Batches that may be in the log already: the broker would not recognize them under other numbers."""
         return [batch for batch in self._partitions[partition].in_flight if batch.may_be_appended]
 
     def raise_epoch(self, partition: TopicPartition) -> None:
-        """Number the partition's batches from 0 in a new epoch. Where the id has none left, a new id must be asked for
+        """Number the partition's batches from 0 in a new epoch. If the ID has no epoch left, a new ID must be requested
         first, and the partition stays unsettled."""
         if self.epoch >= MAX_EPOCH:
             self.producer_id, self.epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH

@@ -1,4 +1,4 @@
-"""What a transactional producer asks, and what the answers come to."""
+"""The requests of a transactional producer, and the error codes of their responses."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ from tidelog.wire.messages.transactions.txn_offset_commit import (
 
 
 def init(transactional_id: str, numbers: Sequences, timeout_ms: int) -> InitProducerIdRequest:
-    """With the present id and epoch, if there are any, for the next epoch."""
+    """InitProducerId with the current ID and epoch, if there are any, for the next epoch."""
     return InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -32,7 +32,7 @@ def init(transactional_id: str, numbers: Sequences, timeout_ms: int) -> InitProd
 def add_partitions(
     transactional_id: str, numbers: Sequences, partitions: Collection[TopicPartition]
 ) -> AddPartitionsToTxnRequest:
-    """In the form of version 3, the newest for clients."""
+    """AddPartitionsToTxn in the form of version 3, the newest for clients."""
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=numbers.producer_id,
@@ -93,11 +93,11 @@ def _position(number: int, offset: CommittedOffset) -> TxnOffsetCommitRequestPar
 
 
 def worst_added(response: Any) -> ErrorCode:
-    """The first code that says more than that another partition was refused."""
+    """The first code that is more specific than OPERATION_NOT_ATTEMPTED."""
     results = [result for topic in response.results_by_topic_v3_and_below for result in topic.results_by_partition]
     codes = [code_of(result.partition_error_code) for result in results]
-    told = (code for code in codes if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED))
-    return next(told, ErrorCode.NONE)
+    specific = (code for code in codes if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED))
+    return next(specific, ErrorCode.NONE)
 
 
 def worst_committed(response: Any) -> ErrorCode:

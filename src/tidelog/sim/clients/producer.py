@@ -54,9 +54,11 @@ class WatchedProducer(ProducerMachine):
         self.renumbered.update(batch for batch in batches if batch.was_sent and batch.sent_as != batch.numbers)
         super()._send_batches(node, batches, now)
         for batch in batches if self.sequences is not None else ():
-            check_first(batch, self._flying, self.known)
+            check_first(batch, self._in_flight, self.known)
 
-    def _judge(self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time) -> None:
+    def _handle_batch_answer(
+        self, batch: ProducerBatch, code: ErrorCode, answer: PartitionProduceResponse | None, now: Time
+    ) -> None:
         """Record a producer that resets its sequences although they were in order.
 
         The broker's refusal is then judged, unless earlier batches had failed.
@@ -67,7 +69,7 @@ class WatchedProducer(ProducerMachine):
         numbers = self.sequences.of(batch.partition) if self.sequences is not None else None
         is_new = numbers is None or numbers.last_acknowledged < 0 or batch.base_sequence == 0
         is_settled = numbers is not None and numbers.is_settled
-        super()._judge(batch, code, answer, now)
+        super()._handle_batch_answer(batch, code, answer, now)
         if numbers is not None and is_settled and numbers.must_restart:
             self.refused.append((batch.partition, code, is_new))
 
