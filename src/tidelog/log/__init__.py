@@ -1,9 +1,9 @@
-"""One partition replica's log: segments, indexes, epochs, producers, recovery, retention. Start at `log.Log`.
+"""The log of one partition replica: segments, indexes, epochs, producers, recovery, retention. Start at `log.Log`.
 
-Files are Kafka's, byte for byte. What a file holds is decided here, what a disk does is `ports.Disk`'s.
+The files are byte for byte Kafka's. This package decides what a file contains, `ports.Disk` what a disk does.
 
-- Only the active segment is appended to. Everything about it that can be had from its bytes (its indexes, its recent
-  positions) lives in memory and is written when it is rolled or closed: after a crash it is scanned again anyway.
-- An append either happened whole (bytes, indexes, epochs, producers, end offset) or left the log as it was.
-- `recovery_point` moves only after what lies below it was fsynced: records, indexes, epochs, folder entries.
+- Only the active segment is appended to. Everything that can be computed from its bytes (its indexes, its recent
+  positions) is in memory and is written when the segment is rolled or closed: after a crash it is scanned anyway.
+- An append is applied as a whole (bytes, indexes, epochs, producers, end offset) or leaves the log unchanged.
+- `recovery_point` advances only after everything below it was fsynced: records, indexes, epochs, folder entries.
 """

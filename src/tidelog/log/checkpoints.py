@@ -1,7 +1,7 @@
-"""The small text files of a log folder and of a partition's folder: read and formatted, never touched here.
+"""The small text files of a log directory and of a partition's folder: parsing and formatting, without file access.
 
-Every reader raises CorruptLog, naming the file and what is wrong, where the text contradicts the format. A checkpoint
-is a version, a count and as many lines; a properties file is `name=value` lines.
+Every reader raises CorruptLog with the file and the problem if the text contradicts the format. A checkpoint has a
+version, a count and that number of lines; a properties file has `name=value` lines.
 """
 
 import json
@@ -17,7 +17,7 @@ START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 OLD = ".old"
-"""What LEADER_EPOCHS ends in while it is the last one that was synced and a newer one is not."""
+"""The suffix of the last synced LEADER_EPOCHS file while a newer one is not synced."""
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -27,7 +27,7 @@ NO_BROKER_EPOCH = -1
 
 
 class MetaProperties(NamedTuple):
-    """Whose log folder this is. `directory_id` is the folder's own 16-byte id, None in files of version 0."""
+    """The owner of a log directory. `directory_id` is the directory's own 16-byte ID, None in files of version 0."""
 
     cluster_id: str
     node_id: int
@@ -35,7 +35,7 @@ class MetaProperties(NamedTuple):
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """An offset checkpoint: `topic partition offset` a line."""
+    """An offset checkpoint, with `topic partition offset` on each line."""
     return _checkpoint(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
 
 
@@ -51,7 +51,7 @@ def read_offsets(content: bytes, path: str) -> dict[TopicPartition, int]:
 
 
 def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
-    """`leader-epoch-checkpoint`: `epoch startOffset` a line."""
+    """`leader-epoch-checkpoint`, with `epoch startOffset` on each line."""
     return _checkpoint(f"{epoch} {start_offset}" for epoch, start_offset in entries)
 
 
@@ -69,7 +69,7 @@ def format_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def read_partition_metadata(content: bytes, path: str) -> bytes:
-    """The 16-byte topic id."""
+    """The 16-byte topic ID."""
     fields = dict(_split(line, ":", path) for line in _text(content, path).splitlines() if line.strip())
     if fields.get("version") != _VERSION:
         raise CorruptLog(f"{path}: version {fields.get('version')!r} is not known")
@@ -107,8 +107,8 @@ def format_clean_shutdown(broker_epoch: int) -> bytes:
 
 
 def read_clean_shutdown(content: bytes) -> int:
-    """The broker epoch of the process that stopped cleanly; NO_BROKER_EPOCH where the file does not tell, for the
-    file's presence alone says that the logs are whole."""
+    """The broker epoch of the process that stopped cleanly; NO_BROKER_EPOCH if the file does not have it, because the
+    presence of the file alone means that the logs are whole."""
     try:
         epoch = json.loads(content)["brokerEpoch"]
     except (ValueError, KeyError, TypeError):

@@ -1,9 +1,8 @@
-"""What of a log is not durable yet, and the recovery point: everything below it is.
+"""What of a log is not durable yet, and the recovery point: everything below it is durable.
 
-The log says what changed (`roll`, `dirty`, `names_changed`, …), `collect` hands the files over to be synced and opens a
-flush, `complete` closes it when they were. The order of the files is the order in which they must become durable:
-records before indexes, contents before the folder that names them. A truncation caps the flushes that are under way:
-what is appended afterwards at the same offsets was not in them.
+The log reports changes (`roll`, `dirty`, `names_changed`, …), `collect` returns the files to sync and starts a flush,
+`complete` ends it. Files must become durable in this order: records before indexes, contents before the folder that
+names them. A truncation limits the flushes in progress: later appends at the same offsets were not part of them.
 """
 
 # ruff: noqa: ARG002  (FolderFile has a file's methods and needs none of their arguments)
@@ -20,7 +19,7 @@ from tidelog.ports import Buffer, Disk, File
 
 
 class FolderFile:
-    """A folder as a file whose only use is `sync`: its names become durable."""
+    """A folder as a file that can only be synced, which makes its names durable."""
 
     __slots__ = ("_disk", "path")
 
@@ -44,12 +43,12 @@ class FolderFile:
         raise AssertionError(f"{self.path} is a folder")
 
     def sync(self) -> None:
-        """A folder that is gone by now, its partition deleted, needs none."""
+        """A folder that was removed with its partition needs no sync."""
         with suppress(FileNotFoundError):
             self._disk.sync_folder(self.path)
 
     def close(self) -> None:
-        """A folder holds no descriptor."""
+        """A folder has no descriptor."""
 
 
 @dataclass(slots=True)
@@ -110,17 +109,17 @@ class Durability:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits to be handed over."""
+        """Whether nothing has to be synced."""
         return not (self.dirty or self.names_changed or self._rolled or self._changed)
 
     def is_due(self, end_offset: int, messages: int, ms: int, now: int) -> bool:
-        """Whether to flush at this moment (monotonic ms), and from now on."""
+        """Whether to flush at this time (monotonic ms)."""
         self.now = now
         return self.due or (self.dirty and (end_offset - self.started >= messages or now - self.since >= ms))
 
     def roll(self, paths: list[str], *, due: bool = True) -> None:
-        """A segment was rolled: these files are not written again, and are synced at once, whatever flush.messages
-        says. What recovery rewrote is not `due`: it waits for the next flush."""
+        """A segment was rolled: its files are not written again, and are synced at once, whatever flush.messages says.
+        Files that recovery rewrote are not `due`: they wait for the next flush."""
         self._rolled.extend(paths)
         self.names_changed = True
         self.due = self.due or due
@@ -131,11 +130,12 @@ class Durability:
         self.names_changed = True
 
     def save_epochs(self, epochs: EpochCache) -> None:
-        """Write `leader-epoch-checkpoint`. On DiskFull it lags: it may name epochs that the log has not, which recovery
-        drops, but nothing may be appended that it does not name.
+        """Write `leader-epoch-checkpoint`. After DiskFull it lags: it may contain epochs that the log does not have,
+        which recovery drops, but nothing may be appended with an epoch that it lacks.
 
-        A power loss may tear the new one until a flush, and of epochs without a batch left by compaction only the
-        checkpoint knows: the last one that was synced stays beside it."""
+        A power loss before the next flush may tear the new file, and only the checkpoint has the epochs that compaction
+        left without a batch. The last synced file therefore stays next to it.
+        """
         path = f"{self._folder}/{LEADER_EPOCHS}"
         self.epochs_lag = True
         rotated = self.epochs_synced and self._disk.exists(path)
@@ -152,7 +152,7 @@ class Durability:
         self.change(path)
 
     def collect(self, end_offset: int, active: File | None) -> list[File]:
-        """The files to sync, in order, for everything below `end_offset` to be durable."""
+        """The files to sync, in order, to make everything below `end_offset` durable."""
         paths = dict.fromkeys([*self._rolled, *sorted(self._changed)])
         opened = [self._disk.open(path) for path in paths if self._disk.exists(path)]
         self._flushes.append(Flush(end_offset, end_offset, self._saves, opened))
@@ -167,8 +167,8 @@ class Durability:
         return files
 
     def complete(self, offset: int, end_offset: int) -> bool:
-        """The files collected when the log ended at `offset` were synced; whether the recovery point moved. It waits
-        for the flushes that were asked earlier: theirs are other files."""
+        """The files collected when the log ended at `offset` were synced; returns whether the recovery point moved. It
+        waits for earlier flushes, because those have other files."""
         waiting = [flush for flush in self._flushes if not flush.done]
         exact = (flush for flush in waiting if flush.requested_end == offset)
         finished = next(exact, None) or next((flush for flush in waiting if flush.requested_end <= offset), None)
@@ -185,7 +185,7 @@ class Durability:
         return self.recovery_point > before
 
     def sync_all(self, end_offset: int, active: File) -> None:
-        """Sync everything here and now, flushes under way included: the log is being closed."""
+        """Sync everything now, including flushes in progress: the log is being closed."""
         self.dirty = True
         for file in self.collect(end_offset, active):
             file.sync()
@@ -197,7 +197,7 @@ class Durability:
         self._truncation_markers.lift(ABOVE_ALL)
 
     def truncate(self, offset: int) -> None:
-        """The log ends at `offset` now, and what follows will be other records."""
+        """The log ends at `offset` now, and other records will follow."""
         self.dirty = True
         self._truncation_markers.put(offset, self.recovery_point)
         self.recovery_point = min(self.recovery_point, offset)
@@ -206,7 +206,7 @@ class Durability:
             flush.durable_end = min(flush.durable_end, offset)
 
     def forget(self, paths: list[str]) -> None:
-        """These files were removed: they need no sync."""
+        """These files were removed and need no sync."""
         gone = set(paths)
         self._rolled = [path for path in self._rolled if path not in gone]
         self._changed -= gone

@@ -1,6 +1,6 @@
 """Which leader epoch wrote which offsets: a sorted list of (epoch, first offset), and rule 6 of REPLICATION.md.
 
-Pure: the log decides when the list is written to `leader-epoch-checkpoint`. Epochs and offsets strictly ascend.
+Pure: the log decides when to write the list to `leader-epoch-checkpoint`. Epochs and offsets strictly ascend.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,7 +19,7 @@ class EpochEntry(NamedTuple):
 
 
 class EpochRun(NamedTuple):
-    """Batches of one epoch that are in the log, one after the other; `end_offset` is exclusive."""
+    """Consecutive batches of one epoch in the log; `end_offset` is exclusive."""
 
     epoch: int
     start_offset: int
@@ -27,7 +27,7 @@ class EpochRun(NamedTuple):
 
 
 class EpochCache:
-    """The epochs of one log. Every epoch that has records in it has an entry at its first retained offset."""
+    """The epochs of one log. Every epoch with records has an entry at its first retained offset."""
 
     __slots__ = ("_epochs", "_starts", "latest")
 
@@ -61,8 +61,8 @@ class EpochCache:
         return EpochEntry(self._epochs[-1], self._starts[-1]) if self._epochs else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`; whether that changed anything. Entries that contradict it,
-        of epochs that wrote nothing or whose records were truncated, go."""
+        """Store that `epoch` begins at `start_offset`; returns whether that changed anything. Contradicting entries are
+        dropped: their epochs wrote nothing, or their records were truncated."""
         assert epoch >= 0, epoch
         assert start_offset >= 0, start_offset
         if epoch == self.latest and start_offset >= self._starts[-1]:
@@ -75,9 +75,9 @@ class EpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) as OffsetsForLeaderEpoch answers: of the latest epoch the log's end; of one that is
-        undefined or newer than all (-1, -1); of one older than all itself and where the oldest begins; else the
-        largest epoch not above it and where the next one begins."""
+        """(epoch, end offset) as in OffsetsForLeaderEpoch: for the latest epoch the log's end; for an undefined epoch
+        or one above all entries (-1, -1); for one below all entries the epoch itself and the start of the oldest;
+        otherwise the largest epoch not above it and the start of the next one."""
         if epoch == self.latest and epoch != NO_EPOCH:
             return epoch, log_end_offset
         higher = bisect_right(self._epochs, epoch)
@@ -86,12 +86,12 @@ class EpochCache:
         return (self._epochs[higher - 1] if higher else epoch), self._starts[higher]
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch whose leader wrote the record at `offset`; NO_EPOCH below the first entry."""
+        """The epoch of the leader that wrote the record at `offset`; NO_EPOCH below the first entry."""
         index = bisect_right(self._starts, offset)
         return self._epochs[index - 1] if index else NO_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget the epochs that begin at or after `end_offset`; whether there were any."""
+        """Drop the epochs that begin at or after `end_offset`; returns whether there were any."""
         kept = bisect_left(self._starts, end_offset)
         if kept == len(self._starts):
             return False
@@ -99,7 +99,8 @@ class EpochCache:
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Forget what lies wholly below `start_offset`; the epoch that covers it now begins there."""
+        """Drop epochs that end at or below `start_offset`; the epoch that contains it now begins there. Returns whether
+        that changed anything."""
         below = bisect_right(self._starts, start_offset)
         if below == 0 or (below == 1 and self._starts[0] == start_offset):
             return False
@@ -122,9 +123,9 @@ class EpochCache:
 
 
 def agreed(checkpoint: Iterable[EpochEntry], runs: Sequence[EpochRun]) -> EpochCache:
-    """The epochs of a log after a crash. `checkpoint` may be of before or after what the log has; `runs` are all
-    batches that were looked at, ascending. An entry stays unless a batch contradicts it: that it begins no batch says
-    nothing, for compaction may have removed what it began."""
+    """The epochs of a log after a crash. `checkpoint` may be older or newer than the log; `runs` are all batches that
+    were read, ascending. An entry stays unless a batch contradicts it. If no batch begins at its offset, that is no
+    contradiction, because compaction may have removed that batch."""
     kept = [entry for entry in checkpoint if _fits(entry, runs)]
     epochs = {entry.epoch for entry in kept}
     learned = [EpochEntry(run.epoch, run.start_offset) for run in runs if run.epoch not in epochs]
@@ -132,8 +133,8 @@ def agreed(checkpoint: Iterable[EpochEntry], runs: Sequence[EpochRun]) -> EpochC
 
 
 def _fits(entry: EpochEntry, runs: Sequence[EpochRun]) -> bool:
-    """Whether older epochs end where this one begins or before, it begins no later than its own batches, and before
-    those of newer ones."""
+    """Whether older epochs end at or before the start of this one, and it begins at or before its own batches, and
+    before those of newer epochs."""
     epoch, start_offset = entry
     index = bisect_left(runs, epoch, key=lambda run: run.epoch)
     if index and runs[index - 1].end_offset > start_offset:

@@ -1,7 +1,7 @@
-"""Reading a stretch of a log file to see whether its batches are what was written: for a thread.
+"""Verifying the batches in a range of a log file; runs on a thread.
 
-The checksum covers all but base offset, length and leader epoch; offsets must follow each other, and epochs be those of
-the log's epoch cache. What only the latter contradict is not `sure`: another replica decides.
+The checksum covers everything except base offset, length and leader epoch. Offsets must follow each other, and epochs
+must be those of the log's epoch cache. A fault found only by these is not `sure`: another replica decides.
 """
 
 from typing import NamedTuple
@@ -16,8 +16,8 @@ UNKNOWN = -1
 
 
 class Fault(NamedTuple):
-    """A batch that is not what was written. `offset` is one that it holds, or should; `length` is 0 where not even
-    that can be believed."""
+    """A damaged batch. `offset` is one that it contains, or should contain; `length` is 0 if not even the length is
+    valid."""
 
     position: int
     offset: int
@@ -27,14 +27,14 @@ class Fault(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Everything in [the stretch's start, `end`) was looked at."""
+    """Everything in [the range's start, `end`) was verified."""
 
     end: int
     faults: tuple[Fault, ...]
 
 
 def examine(stretch: Stretch) -> Verdict:
-    """Every batch that begins in the stretch. DiskFailed where the disk refuses."""
+    """Verify every batch that begins in the range. Raises DiskFailed if the disk refuses."""
     faults: list[Fault] = []
     position, expected = stretch.start, stretch.expected
     pages = _Pages(stretch)
@@ -62,7 +62,7 @@ def examine(stretch: Stretch) -> Verdict:
 
 
 class _Pages:
-    """What of the file is in memory now: `chunk`, in which positions of headers are."""
+    """The part of the file that is in memory: `chunk`, to which positions in headers refer."""
 
     def __init__(self, stretch: Stretch) -> None:
         self._file = stretch.file
@@ -71,7 +71,7 @@ class _Pages:
         self.chunk: bytes | memoryview = b""
 
     def batch(self, position: int) -> BatchHeader | None:
-        """The header of the batch at `position`, which is then whole in memory; None where none can be."""
+        """The header of the batch at `position`, which is then completely in memory; None if there cannot be one."""
         if position + HEADER_BYTES > self._size:
             return None
         self._bring(position, HEADER_BYTES)
@@ -94,7 +94,7 @@ class _Pages:
 
 
 def _contradiction(batch: BatchHeader, expected: int, stretch: Stretch, *, is_first: bool) -> str:
-    """What is wrong with the fields that the checksum does not cover; nothing, mostly."""
+    """What is wrong with the fields that the checksum does not cover; empty if nothing is."""
     if batch.base_offset < expected or (expected >= 0 and batch.base_offset > expected and not stretch.gaps):
         return f"offset {batch.base_offset} where {expected} was due"
     if is_first and stretch.last >= 0 and batch.last_offset != stretch.last:

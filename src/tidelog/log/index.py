@@ -1,8 +1,8 @@
-"""Where the batches of a segment lie: its sparse indexes, from offset to byte position and from timestamp to offset,
-and for the active segment the positions of its last batches, which readers near the end ask for.
+"""Positions of batches in a segment: its sparse indexes, from offset to byte position and from timestamp to offset, and
+for the active segment the positions of its last batches, for readers near the end.
 
-Both indexes are kept in memory exactly as in their files, so loading and writing copy bytes, and an entry costs 8 or
-12 of them. Entries ascend. An offset entry names the last offset of a batch and the position where that batch starts; a
+Both indexes have the same bytes in memory as in their files, so loading and writing copy bytes, and an entry takes 8 or
+12 of them. Entries ascend. An offset entry has the last offset of a batch and the position where that batch starts; a
 time entry says that no record up to its offset (the last of a batch) has a later timestamp.
 """
 
@@ -22,7 +22,7 @@ TIME_ENTRY_BYTES = 12
 
 
 class OffsetIndex:
-    """Offset → position. `content` is the file's."""
+    """Offset → position. `content` is the content of the file."""
 
     __slots__ = ("base_offset", "content")
 
@@ -50,12 +50,12 @@ class OffsetIndex:
         self.content += _OFFSET_ENTRY.pack(offset - self.base_offset, position)
 
     def floor(self, offset: int) -> int:
-        """The position from which a scan forward meets the first batch that ends at or after `offset`."""
+        """A position from which a forward scan finds the first batch that ends at or after `offset`."""
         slot = bisect_right(range(len(self)), offset - self.base_offset, key=self._relative) - 1
         return self.entry(slot)[1] if slot >= 0 else 0
 
     def offset_from(self, position: int) -> int | None:
-        """The last offset of the first indexed batch at or behind `position`; None where none is."""
+        """The last offset of the first indexed batch at or behind `position`; None if there is none."""
         slot = bisect_left(range(len(self)), position, key=lambda number: self.entry(number)[1])
         return self.entry(slot)[0] if slot < len(self) else None
 
@@ -65,7 +65,7 @@ class OffsetIndex:
         del self.content[kept * OFFSET_ENTRY_BYTES :]
 
     def is_sane(self, log_bytes: int) -> bool:
-        """Whether this can be the index of a log file of that size; what a torn or foreign file is not."""
+        """Whether this can be the index of a log file of that size; a torn or foreign file cannot."""
         if len(self.content) % OFFSET_ENTRY_BYTES:
             return False
         if not self.content:
@@ -79,7 +79,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """Timestamp → offset. `content` is the file's."""
+    """Timestamp → offset. `content` is the content of the file."""
 
     __slots__ = ("base_offset", "content")
 
@@ -103,7 +103,7 @@ class TimeIndex:
         return self.entry(len(self) - 1) if self.content else None
 
     def maybe_append(self, timestamp: int, offset: int) -> bool:
-        """Add the entry where its timestamp is later than all before it."""
+        """Add the entry if its timestamp is later than all before it; returns whether it is."""
         last = self.last
         if timestamp <= (last[0] if last else -1):
             return False
@@ -142,14 +142,14 @@ TAIL_BATCHES = 256
 
 
 class BatchPosition(NamedTuple):
-    """Where a batch lies in its segment's file."""
+    """The position of a batch in its segment's file."""
 
     position: int
     length: int
 
 
 class Tail:
-    """The positions of the last few hundred batches of the active segment: what readers near the end ask for."""
+    """The positions of the last few hundred batches of the active segment, for readers near the end."""
 
     __slots__ = ("_ends", "_positions")
 
@@ -165,7 +165,7 @@ class Tail:
             del self._positions[:TAIL_BATCHES]
 
     def find(self, offset: int, size: int) -> BatchPosition | None:
-        """The first batch that ends at or after `offset`, where that is certain."""
+        """The first batch that ends at or after `offset`; None if that is not certain."""
         slot = bisect_left(self._ends, offset)
         if slot == len(self._ends) or (slot == 0 and self._positions[0] != 0):
             return None
@@ -174,7 +174,7 @@ class Tail:
         return BatchPosition(position, behind - position)
 
     def boundary(self, position: int) -> int | None:
-        """The last start of a batch at or before `position`, where it is remembered."""
+        """The last start of a batch at or before `position`; None if it is not stored any more."""
         slot = bisect_right(self._positions, position)
         return self._positions[slot - 1] if slot else None
 

@@ -1,9 +1,9 @@
-"""Rot: bytes that were durable once and are others now. What may be read of a log, and how bad bytes are mended.
+"""Damaged bytes that were durable once: what may be read of a log, and how damage is repaired.
 
-What is read of a segment is held against its checksums first, off the loop; only what was written or examined lately is
-trusted. `read` is where reads pass, `examination.examine` what a thread does, `soundness.Soundness` what a segment
-remembers of it, and `splice` puts the bytes of another replica in the place of bad ones: to the byte, in place, or not
-at all.
+Bytes of a segment are verified against their checksums before they are read, outside the event loop; only bytes that
+were written or verified recently are trusted. `read` is the entry point for reads, `examination.examine` runs on a
+thread, `soundness.Soundness` has the results for a segment, and `splice` replaces damaged bytes with those of another
+replica: in place, if they fit exactly, or not at all.
 """
 
 from tidelog.effects import FileSlice, Stretch
@@ -16,12 +16,11 @@ from tidelog.ports import Buffer
 from tidelog.wire.records import HEADER_BYTES, BatchHeader, batches, check_crc, header
 
 AHEAD_BYTES = 4 * 1024 * 1024
-"""So much is examined at once, so that who reads on meets what is known already."""
+"""The size of one verification, so that a sequential reader finds verified bytes."""
 
 
 class Unsound(Exception):
-    """A read that must not be answered with the bytes that are there: `stretch` is to be examined first, or `fault`
-    was found."""
+    """A read that must not return the bytes on disk: `stretch` must be verified first, or `fault` was found."""
 
     def __init__(self, segment: Segment, stretch: Stretch | None = None, fault: Fault | None = None) -> None:
         super().__init__(f"{segment}: {fault or stretch}")
@@ -31,7 +30,7 @@ class Unsound(Exception):
 
 
 def read(log: Log, offset: int, max_bytes: int, limit: int, *, at_least_one: bool) -> FileSlice | None:
-    """As `Log.read`, as far as what is there is sound. Unsound where nothing of it is known to be."""
+    """As `Log.read`, limited to verified bytes. Raises Unsound if none of the bytes are verified."""
     check_readable(log, offset)
     try:
         piece = log.read(offset, max_bytes, limit, at_least_one=at_least_one)
@@ -45,15 +44,15 @@ def read(log: Log, offset: int, max_bytes: int, limit: int, *, at_least_one: boo
 
 
 def _check_length(log: Log, offset: int) -> None:
-    """Nothing is there though the log goes on: a damaged length may lead to the very end of the file. Unsound unless
-    all of the way is known to be sound: then what was there is compacted."""
+    """No batch was found although the log continues: a damaged length may point to the end of the file. Raises Unsound
+    unless all bytes up to there are verified: then the records were compacted."""
     doubt = reason_of_failure(log, offset, ApiError(ErrorCode.CORRUPT_MESSAGE))
     if isinstance(doubt, Unsound):
         raise doubt
 
 
 def sound_part(log: Log, offset: int, piece: FileSlice) -> FileSlice:
-    """As much of what was read for this offset as is sound; Unsound where nothing of it is known to be."""
+    """The verified prefix of a piece that was read for this offset. Raises Unsound if it is empty."""
     active = log.segments.active
     if piece.position >= active.sound.trusted and offset >= active.base_offset:
         return piece
@@ -77,7 +76,7 @@ def sound_part(log: Log, offset: int, piece: FileSlice) -> FileSlice:
 
 
 def check_readable(log: Log, offset: int) -> None:
-    """Unsound where a batch before `offset`, on the way to it, is known to have lost its length."""
+    """Raises Unsound if a batch before `offset`, on the way of a scan to it, has a damaged length."""
     if log.segments.faulty:
         segment = log.segments[log.segments.floor(offset)]
         fault = segment.sound.obstacle(offset)
@@ -86,7 +85,8 @@ def check_readable(log: Log, offset: int) -> None:
 
 
 def reason_of_failure(log: Log, offset: int, error: ApiError) -> Exception:
-    """Instead of `error`, by which a read ended: what is damaged on the way to the offset is to be examined."""
+    """The exception to raise instead of `error`, which ended a read: damage on the way to the offset must be
+    verified."""
     if error.code != ErrorCode.CORRUPT_MESSAGE:
         return error
     segment = log.segments[log.segments.floor(offset)]
@@ -99,7 +99,7 @@ def reason_of_failure(log: Log, offset: int, error: ApiError) -> Exception:
 
 
 def record_verdict(log: Log, segment: Segment, stretch: Stretch, verdict: Verdict) -> None:
-    """What an examination came to."""
+    """Store the result of a verification."""
     segment.sound.stretches.add(stretch.start, verdict.end)
     for fault in verdict.faults:
         segment.sound.faults[fault.position] = fault
@@ -107,7 +107,7 @@ def record_verdict(log: Log, segment: Segment, stretch: Stretch, verdict: Verdic
 
 
 def mark_sound(log: Log, segment: Segment, start: int, end: int) -> None:
-    """These bytes are sound after all, or again."""
+    """These bytes are valid, or were repaired."""
     sound = segment.sound
     sound.stretches.add(start, end)
     for position in [position for position in sound.faults if start <= position < end]:
@@ -117,12 +117,12 @@ def mark_sound(log: Log, segment: Segment, start: int, end: int) -> None:
 
 
 def _begins_by(piece: FileSlice, offset: int) -> bool:
-    """Whether the piece begins at or below the offset: no batch before it was overlooked."""
+    """Whether the piece begins at or below the offset: then no batch before it was skipped."""
     return header(piece.file.read(piece.position, HEADER_BYTES)).base_offset <= offset
 
 
 def _segment_of(log: Log, offset: int, piece: FileSlice) -> Segment:
-    """Those before it, in which nothing was found, must be sound, too."""
+    """The segment of the piece; the segments before it, in which nothing was found, must be valid as well."""
     number = log.segments.floor(offset)
     while (segment := log.segments[number]).file is not piece.file:
         way = segment.offsets.floor(offset)
@@ -136,7 +136,7 @@ def _segment_of(log: Log, offset: int, piece: FileSlice) -> Segment:
 
 
 def _unexamined(log: Log, segment: Segment, offset: int, end: int) -> Unsound:
-    """From the last index entry on, where a batch is known to begin."""
+    """Starts at the last index entry, where a batch is known to begin."""
     start = segment.offsets.floor(offset)
     last = segment.offsets.offset_from(start) if start else None
     stretch = Stretch(
@@ -153,10 +153,11 @@ def _unexamined(log: Log, segment: Segment, offset: int, end: int) -> Unsound:
 
 
 def splice(log: Log, segment: Segment, fault: Fault, records: Buffer) -> int | None:
-    """Write as many of the whole batches as end where a good batch of the segment begins, or the segment ends; how
-    many bytes, 0 where they were there already, None where they do not fit. DiskFailed where the disk refuses.
+    """Write as many of the whole batches as end at a valid batch of the segment, or at its end; returns the number of
+    bytes, 0 if they were there already, None if they do not fit. Raises DiskFailed if the disk refuses.
 
-    A crash within the write leaves bytes that are still bad, and found again."""
+    A crash during the write leaves bytes that are still damaged, and are found again.
+    """
     view = memoryview(records)
     end = _fitting(segment, fault, view)
     if end is None:
@@ -171,7 +172,7 @@ def splice(log: Log, segment: Segment, fault: Fault, records: Buffer) -> int | N
 
 
 def _fitting(segment: Segment, fault: Fault, records: memoryview) -> int | None:
-    """How many of the bytes fit."""
+    """The number of bytes that fit."""
     try:
         for batch in batches(records):
             check_crc(records, batch)
@@ -185,7 +186,7 @@ def _fitting(segment: Segment, fault: Fault, records: memoryview) -> int | None:
 
 
 def _continues(segment: Segment, position: int, before: BatchHeader) -> bool:
-    """Whether a good batch that can follow `before` begins there."""
+    """Whether a valid batch that can follow `before` begins there."""
     if position >= segment.size:
         return position == segment.size
     try:

@@ -1,4 +1,4 @@
-"""An exchange of segments, as compaction does it, that a crash interrupted: undone or redone at the next start."""
+"""A replacement of segments by compaction that a crash interrupted: undone or finished at the next start."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from tidelog.ports import Disk
 
 
 def finish_replacement(disk: Disk, folder: str) -> list[str]:
-    """Undo a compaction whose `.swap` files were not all there yet, redo one whose were; the names that remain."""
+    """Undo a compaction whose `.swap` files were not complete, finish one whose were; returns the remaining names."""
     found = disk.list(folder)
     offsets = {name: names.offset_of(name) for name in found}
     cleaned = [name for name in found if name.endswith(names.CLEANED)]
@@ -30,7 +30,7 @@ def finish_replacement(disk: Disk, folder: str) -> list[str]:
 
 
 def _swap_in(disk: Disk, folder: str, found: list[str]) -> None:
-    """The files that the swapped segments replace go first, then the new ones take their names."""
+    """Remove the files that the swapped segments replace, then rename the new ones."""
     swapped = [name for name in found if name.endswith(names.SWAP)]
     logs = [name for name in swapped if names.is_kind(name.removesuffix(names.SWAP), names.LOG)]
     replaced = [_range_of(disk, folder, name) for name in logs]

@@ -1,12 +1,11 @@
-"""One partition replica's log: append, read, roll, truncate, delete, and what of it is durable.
+"""The log of one partition replica: append, read, roll, truncate, delete, and what of it is durable.
 
-Synchronous on `ports.Disk`; time is an argument. An append is checked whole before anything changes, then one write,
-then memory; where the write fails, what it left behind is cut off and the log is as it was, or, where even that fails,
-the log is `failed`: it serves what it has and refuses every further change.
+Synchronous on `ports.Disk`; time is an argument. An append is checked as a whole, then written at once, then applied to
+memory. If the write fails its bytes are truncated; if that fails, the log is `failed`: it only serves what it has.
 
     batch → validation → producers.check → roll? → epochs → one write → index, epochs, producers, log_end_offset
 
-A roll, a truncation or a deletion changes segments, epochs, producers, snapshots and durability together: only here.
+Rolls, truncations and deletions change segments, epochs, producers, snapshots and durability together, only here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,8 +43,8 @@ NO_TIMESTAMP = -1
 
 
 class Appended(NamedTuple):
-    """What an append did. `last_offset` is inclusive; `log_append_time` is -1 unless the broker's clock was used or the
-    batch is a `duplicate`, for which the offsets are those of its first append and nothing was written."""
+    """`last_offset` is inclusive; `log_append_time` is -1 unless the broker's clock was used. A `duplicate` has the
+    offsets of its first append, and nothing was written."""
 
     first_offset: int
     last_offset: int
@@ -57,8 +56,7 @@ class Appended(NamedTuple):
 
 
 class Log:
-    """`log_start_offset` ≤ `log_end_offset`, the next record's offset; `config` may be replaced at any time. Every
-    method that touches the disk may raise DiskFailed."""
+    """`log_end_offset` is the offset of the next record. Every method that touches the disk may raise DiskFailed."""
 
     def __init__(
         self,
@@ -82,11 +80,11 @@ class Log:
         self.snapshots = loaded.snapshots
         self.failed = False
         self.cleaned_to = 0
-        """One past the last offset that compaction has seen; the log below holds each key once."""
+        """One past the last offset that compaction has processed; below it each key occurs once."""
         self.cuts = 0
-        """How often records were taken out of the log: whoever rewrites a part of it begins anew."""
+        """How often records were removed: compaction restarts if this changes during a pass."""
         self.replacing: Sequence[Segment] = ()
-        """Segments whose `.swap` files stand beside those that they are to replace."""
+        """Segments whose `.swap` files are next to those that they will replace."""
         active = segments.active
         self._cut = active.size > 0 and loaded.truncation_markers.is_above(active.base_offset)
         self._disk = segments.disk
@@ -116,10 +114,9 @@ class Log:
         warm: Warm | None = None,
         durable: bool = True,
     ) -> "Log":
-        """The log in `folder`, created where it is missing, else recovered; `clean` says that the process before this
-        one stopped cleanly. `warm` bounds the open files of all logs that share it. `durable=False` leaves it to the
-        caller to sync the parent of a new folder, once for many. CorruptLog where the folder is of another topic or
-        its files contradict their formats."""
+        """The log in `folder`: created if it is missing, otherwise recovered. `clean`: the previous process stopped
+        cleanly. `warm` limits the open files of all logs that share it. With `durable=False` the caller syncs the
+        parent of a new folder. Raises CorruptLog if the folder is another topic's or a file contradicts its format."""
         created = not disk.exists(folder)
         if created:
             disk.make_folder(folder, durable=durable)
@@ -174,9 +171,8 @@ class Log:
         from_client: bool = True,
         transaction_version: int = 0,
     ) -> Appended:
-        """Append one batch at the end, stamped with offset and epoch: in the buffer itself where it is writable.
-        ApiError with Kafka's code where the batch is refused; then nothing has changed. `transaction_version` is that
-        of the transaction which a marker ends, or in which the client writes."""
+        """Append one batch, stamped with offset and epoch in place if it is writable. Raises ApiError with Kafka's code
+        before anything changes. `transaction_version` is that of the ended transaction, or of the client."""
         self._check_usable()
         rules = self._rules
         batch = check_client_batch(records, rules, now.wall) if from_client else check_own_batch(records, rules)
@@ -215,9 +211,8 @@ class Log:
         return Appended(first_offset, last_offset, time, self.log_start_offset, duplicate=False, bytes=batch.length)
 
     def append_as_follower(self, records: Buffer, now: Time) -> Appended | None:
-        """Append the whole batches of a fetch as they are; None where there is none. An incomplete batch at the end is
-        left out. ApiError CORRUPT_MESSAGE where a checksum or the order of offsets is wrong; then nothing has changed.
-        """
+        """Append the whole batches of a fetch unchanged; None if there is none. Raises ApiError CORRUPT_MESSAGE if a
+        checksum or the order of offsets is wrong; then nothing has changed."""
         self._check_usable()
         view = memoryview(records)
         found = list(batches(view))
@@ -242,9 +237,8 @@ class Log:
         )
 
     def _check_follows(self, view: memoryview, found: Sequence[BatchHeader]) -> None:
-        """Offsets ascend from the log's end. A log without records may begin inside a batch (its start, or its
-        leader's, is not at a batch's first offset): the batch is then taken whole, in place of what is deleted. Where
-        it cannot be written after all, the log ends where it did."""
+        """Offsets ascend from the log's end. A log without records may start inside a batch, if its start or its
+        leader's is inside one: the whole batch is then appended. If that write fails, the log ends where it did."""
         expected = self.log_end_offset
         first = found[0]
         if first.base_offset < expected <= first.last_offset and expected == self.log_start_offset:
@@ -253,7 +247,7 @@ class Log:
         check_follower_batches(view, found, expected, self.partition)
 
     def _append_run(self, view: memoryview, run: Sequence[BatchHeader]) -> None:
-        """Batches that lie side by side and fit the active segment, in one write."""
+        """Adjacent batches that fit the active segment, in one write."""
         if not run:
             return
         segment = self.segments.active
@@ -273,7 +267,7 @@ class Log:
             self._apply_written(segment, batch, batch.base_offset, view)
 
     def _apply_written(self, segment: Segment, batch: BatchHeader, base_offset: int, data: Buffer) -> None:
-        """The batch was written: now it is part of the log."""
+        """The batch was written: it is now part of the log."""
         last_offset = base_offset + batch.last_offset_delta
         segment.note(batch.length, last_offset, batch.latest_timestamp)
         self.log_end_offset = last_offset + 1
@@ -302,15 +296,15 @@ class Log:
     # Epochs.
 
     def take_epochs(self, epochs: EpochCache) -> None:
-        """Know the epochs as the log does that this is a copy of: some began with records that compaction took, and
-        some have none."""
+        """Copy the epochs of the log that this is a copy of: compaction may have removed their first records, or
+        all."""
         if self.epochs != epochs:
             self.epochs = EpochCache(epochs)
             self.durability.save_epochs(self.epochs)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset` and write the checkpoint; whether that changed anything. A new
-        leader does this before its first append."""
+        """Store that `epoch` begins at `start_offset`, and write the checkpoint; returns whether that changed
+        anything."""
         if not self.epochs.assign(epoch, start_offset):
             return False
         self._write_epochs()
@@ -319,10 +313,11 @@ class Log:
     # Rolling.
 
     def roll(self, now: Time, base_offset: int = 0) -> None:
-        """Begin a new segment at the end of the log, or at `base_offset` if that is later.
+        """Start a new segment at the end of the log, or at `base_offset` if that is later.
 
-        Behind a cut, and without records, it begins where the records end, not the log: that may have been cut in a
-        hole, and to recovery a hole between two segments is a segment that was lost, and what follows it goes."""
+        After a truncation, and if there are no records, it starts where the records end: recovery takes a gap between
+        two segments for a lost segment and drops everything behind it.
+        """
         self._check_usable()
         old = self.segments.active
         base = max(self.log_end_offset if old.size and not self._cut else old.next_offset(), base_offset)
@@ -338,14 +333,16 @@ class Log:
         try:
             self.segments.create(base, now.wall)
         except DiskFailed:
-            self.failed = self._disk.exists(self.segments.describe(base, 0, 0).path(names.LOG))  # not to be overtaken
+            self.failed = self._disk.exists(
+                self.segments.describe(base, 0, 0).path(names.LOG)
+            )  # its file is there: nothing may be appended behind it
             raise
         self._cut = False
         old.deactivate()
         self.durability.roll(paths)
 
     def _maybe_roll(self, now: Time) -> bool:
-        """Whether there was room to."""
+        """Returns whether there was space to roll."""
         with suppress(DiskFull):
             self.roll(now)
             return True
@@ -354,10 +351,9 @@ class Log:
     # Reading.
 
     def read(self, offset: int, max_bytes: int, limit: int, *, at_least_one: bool = False) -> FileSlice | None:
-        """Whole batches from the one that holds `offset` on, out of one segment, at most `max_bytes` of them (the last
-        may be cut off) and none that reaches `limit`; None where there are none. With `at_least_one` the first batch
-        is whole, however large. ApiError OFFSET_OUT_OF_RANGE outside [log_start_offset, log_end_offset],
-        CORRUPT_MESSAGE where the file is damaged there."""
+        """Whole batches from the one that contains `offset`, from one segment, at most `max_bytes` (the last may be
+        incomplete) and none that reaches `limit`; None if there are none. With `at_least_one` the first is whole.
+        Raises ApiError OFFSET_OUT_OF_RANGE outside [log_start_offset, log_end_offset], CORRUPT_MESSAGE for damage."""
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
             raise ApiError(
@@ -372,30 +368,30 @@ class Log:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
     def aborted(self, offset: int, piece: FileSlice, limit: int) -> list[Aborted]:
-        """The aborted transactions that a reader of committed records must know of, to read `piece`, which `read` gave
-        for this offset and limit."""
+        """The aborted transactions for the reader of `piece`, which `read` returned for this offset and limit."""
         return reading.aborted(self.segments, offset, reading.end_of(self.segments, offset, piece, limit))
 
     def bytes_between(self, offset: int, limit: int) -> int:
-        """About how many bytes of batches lie in [offset, limit): exact near the end; never 0 where there are any."""
+        """About how many bytes the batches in [offset, limit) have: exact near the end; never 0 if there are any."""
         return reading.bytes_between(self.segments, offset, limit, self.log_end_offset)
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimedOffset | None:
-        """The first record below `limit` whose timestamp (wall ms) is at least `timestamp`; None without one."""
+        """The first record below `limit` whose timestamp (wall ms) is at least `timestamp`; None if there is none."""
         return reading.first_at(self.segments, timestamp, self.log_start_offset, limit)
 
     def max_timestamp_offset(self) -> TimedOffset | None:
-        """The record with the latest timestamp; None where no record has one."""
+        """The record with the latest timestamp; None if no record has one."""
         return reading.latest(self.segments)
 
     # Truncating and deleting.
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop every record at or above `offset`, and the batch that holds it; whether there were any. The caller then
-        checkpoints the recovery point, which may have gone back.
+        """Drop every record at or above `offset`, and the batch that contains it; returns whether there were any. The
+        caller then checkpoints the recovery point, which may have decreased.
 
-        What is appended next goes into a new file: a power loss may bring the old tail back, and must not be able to
-        bring it back *behind* new records."""
+        The next append goes to a new file: a power loss may restore the old tail, and must not restore it *behind* new
+        records.
+        """
         self._check_usable()
         if offset >= self.log_end_offset:
             if self.epochs.truncate_from_end(self.log_end_offset):
@@ -409,7 +405,9 @@ class Log:
             keep = self.segments.floor(offset) + 1
             if keep < len(self.segments):
                 self._discard(self.segments.retire_from(keep))
-                self._disk.sync_folder(self.folder)  # a power loss must not keep them behind what is cut off below
+                self._disk.sync_folder(
+                    self.folder
+                )  # after a power loss they must not be there behind the truncation below
                 self.segments.activate()
             end = self.segments.active.truncate(offset)
             self._begin_new_segment()
@@ -423,7 +421,7 @@ class Log:
         return True
 
     def _truncate_producers(self, end: int) -> None:
-        """They are as of offset `end` again."""
+        """Restore the producers as of this offset."""
         self.snapshots.remove_outside(-1, end)
         self.producers = recovery.rebuild_producers(self.segments, self.snapshots, end)
 
@@ -451,8 +449,7 @@ class Log:
             self.producers = Producers(end_offset=start)
 
     def advance_start(self, offset: int) -> bool:
-        """Records below `offset` are gone (DeleteRecords, or the leader's start); whether the start moved. ApiError
-        OFFSET_OUT_OF_RANGE above the log's end."""
+        """Records below `offset` are deleted; returns whether the start moved. Raises ApiError OFFSET_OUT_OF_RANGE."""
         if offset > self.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.partition}: offset {offset} is beyond the log's end")
         if offset <= self.log_start_offset:
@@ -463,8 +460,8 @@ class Log:
         return True
 
     def delete_old_segments(self, now: Time, high_watermark: int) -> list[str]:
-        """Take segments out of the log by retention.ms, retention.bytes and the log's start, never one that reaches
-        beyond the high watermark. The paths to remove after file.delete.delay.ms, truncated ones among them."""
+        """Remove segments by retention and by the log's start, never one that reaches beyond the high watermark.
+        Returns the paths to remove after file.delete.delay.ms."""
         self._check_usable()
         count = retention.deletable(
             self.segments,
@@ -489,7 +486,7 @@ class Log:
     # Replacing, for compaction.
 
     def _cancel_replacement(self, cleaned_to: int) -> None:
-        """Records go: what was to replace segments may hold them, and after a crash would bring them back."""
+        """Records are removed: replacing segments may contain them, and would restore them after a crash."""
         self.cuts += 1
         self.cleaned_to = min(self.cleaned_to, cleaned_to)
         withdrawn = self.replacing
@@ -500,7 +497,7 @@ class Log:
             self._disk.sync_folder(self.folder)
 
     def replace_segments(self, old: Sequence[Segment]) -> list[str]:
-        """Make `replacing` part of the log in the place of `old`; the paths to remove later."""
+        """Replace the segments `old` with `replacing`; returns the paths to remove later."""
         with self._all_or_failed():
             new, self.replacing = self.replacing, ()
             renamed = self.segments.replace(old, new)
@@ -516,27 +513,27 @@ class Log:
     # Durability.
 
     def flush_due(self, now: Time) -> bool:
-        """Whether what was appended is to be synced: by flush.messages, by flush.ms, or since a segment was rolled."""
+        """Whether to sync what was appended: by flush.messages, by flush.ms, or because a segment was rolled."""
         rules = self._rules
         return self.durability.is_due(self.log_end_offset, rules.flush_messages, rules.flush_ms, now.mono)
 
     def unsynced(self) -> list[File]:
-        """The files to sync, in this order, so that everything up to the present log_end_offset is durable. When that
-        has happened, the caller says `mark_synced` with that offset; if it fails, the folder is offline."""
+        """The files to sync, in this order, before calling `mark_synced` with the present log_end_offset."""
         durability = self.durability
         active = self.segments.active.file if durability.dirty else None
         return durability.collect(self.log_end_offset, active)
 
     def mark_synced(self, offset: int) -> bool:
-        """The files given out when the log ended at `offset` were synced; whether the recovery point moved."""
+        """The files returned when the log ended at `offset` were synced; returns whether the recovery point moved."""
         return self.durability.complete(offset, self.log_end_offset)
 
     def changed_in_place(self, segment: Segment) -> None:
-        """Bytes of an old segment were mended; they are synced with the next flush."""
+        """Bytes of an old segment were repaired; they are synced with the next flush."""
         self.durability.change(segment.path(names.LOG))
 
     def close(self, *, clean: bool = True) -> None:
-        """Let all files go. `clean`: write indexes and a last snapshot, and sync; a log that failed is left alone."""
+        """Close all files. `clean`: write indexes and a last snapshot, and sync; the files of a failed log are not
+        touched."""
         if clean and not self.failed:
             self._close_clean()
         self.durability.close()
@@ -546,7 +543,9 @@ class Log:
         durability = self.durability
         active = self.segments.active
         has_snapshot = self.log_end_offset in self.snapshots.offsets
-        is_written = active.size == 0 or (has_snapshot and not active.has_aborted)  # recovery writes only the former
+        is_written = active.size == 0 or (
+            has_snapshot and not active.has_aborted
+        )  # recovery writes the snapshot, not the index
         if is_written and durability.is_idle and durability.recovery_point == self.log_end_offset:
             return
         paths = active.write_indexes() if active.size else []
@@ -558,8 +557,8 @@ class Log:
         durability.sync_all(self.log_end_offset, active.file)
 
     def retire(self, name: str) -> str:
-        """The log is deleted: close it and give its folder another name (`….<id>-delete`) beside the old one; the new
-        path, to be removed later."""
+        """The log is deleted: close it and rename its folder (`….<id>-delete`); returns the new path, to be removed
+        later."""
         self.close(clean=False)
         self.failed = True
         target = f"{self.folder.rsplit('/', 1)[0]}/{name}"
@@ -569,7 +568,7 @@ class Log:
     # Inside.
 
     def _write_epochs(self) -> None:
-        """Where there is no room, before the next append."""
+        """If the disk is full, they are written before the next append."""
         with suppress(DiskFull):
             self.durability.save_epochs(self.epochs)
 
@@ -580,7 +579,7 @@ class Log:
 
     @contextmanager
     def _all_or_failed(self) -> Iterator[None]:
-        """Changes of several files: half of them is no state to go on from."""
+        """Changes of several files: after half of them the log cannot continue."""
         try:
             yield
         except DiskFull as full:
@@ -591,7 +590,7 @@ class Log:
             raise
 
     def check_invariants(self) -> None:
-        """What must hold after every call."""
+        """Invariants after every call."""
         assert 0 <= self.log_start_offset <= self.log_end_offset, self
         assert 0 <= self.recovery_point <= self.log_end_offset, (self, self.recovery_point)
         assert self.segments.active is self.segments[-1], self

@@ -1,4 +1,5 @@
-"""Kafka's names of the files in a partition's folder: `%020d` of an offset, a kind, and while in transit a suffix."""
+"""Kafka's file names in a partition's folder: `%020d` of an offset, a kind, and a suffix while a file is being
+replaced."""
 
 LOG = ".log"
 INDEX = ".index"
@@ -12,7 +13,7 @@ SWAP = ".swap"
 TEMPORARY = ".tmp"
 
 CUT = ".cut"
-"""An empty file of ours: Kafka passes over it."""
+"""An empty file of Tidelog; Kafka ignores it."""
 
 INDEXES = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 SEGMENT_FILES = (LOG, *INDEXES)
@@ -25,11 +26,11 @@ def name(offset: int, kind: str) -> str:
 
 
 def offset_of(file_name: str) -> int | None:
-    """The offset that a name begins with, whatever follows; None where it begins with none."""
+    """The offset at the start of a name, whatever follows; None if there is none."""
     digits, dot, _ = file_name.partition(".")
     return int(digits) if dot and len(digits) == _DIGITS and digits.isdecimal() else None
 
 
 def is_kind(file_name: str, kind: str) -> bool:
-    """Whether the name is exactly an offset and this kind, without a suffix."""
+    """Whether the name is an offset and this kind, without a suffix."""
     return len(file_name) == _DIGITS + len(kind) and file_name.endswith(kind) and file_name[:_DIGITS].isdecimal()

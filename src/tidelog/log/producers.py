@@ -1,19 +1,21 @@
-"""What a log remembers of its producers (KIP-98): epoch, last sequences, open transaction.
+"""The state of a log's producers (KIP-98): epoch, last sequences, open transaction.
 
-Pure: `check` judges a client's batch before it is written, `apply` takes in a batch that was written or is replayed;
-only `apply` changes state. Rules of a client's batch, as Kafka 4.3.1 has them:
+Pure: `check` validates a client's batch before it is written, `apply` applies a batch that was written or is replayed;
+only `apply` changes state. The rules for a client's batch, as in Kafka 4.3.1:
 
 - an epoch below the known one: INVALID_PRODUCER_EPOCH;
-- exactly one of the last five batches of this epoch again: a duplicate, answered as the first time;
-- a new epoch must begin at sequence 0, the same epoch must go on where it stopped (sequences wrap at 2^31 - 1):
-  else OUT_OF_ORDER_SEQUENCE_NUMBER;
-- a producer that is not known (expired, or its records are gone) may begin anywhere: UNKNOWN_PRODUCER_ID is history;
-- but in a transaction of version 2 (KIP-890), which has an epoch of its own, at 0: OUT_OF_ORDER_SEQUENCE_NUMBER. Else
-  the second batch would be taken where the first one is still on its way, and that could never come after it.
+- a repetition of one of the last five batches of this epoch: a duplicate, answered as the first time;
+- a new epoch must begin at sequence 0, the same epoch must continue where it stopped (sequences wrap at 2^31 - 1): else
+  OUT_OF_ORDER_SEQUENCE_NUMBER;
+- an unknown producer (expired, or its records are deleted) may begin at any sequence: UNKNOWN_PRODUCER_ID is not used
+  any more;
+- in a transaction of version 2 (KIP-890), which has an epoch of its own, it must begin at 0: else
+  OUT_OF_ORDER_SEQUENCE_NUMBER. Otherwise the second batch could be appended before the first one, which could then
+  never be appended.
 
-Rules of a marker, which a transaction's coordinator wrote (`check_marker`): a coordinator of an older epoch is
-TRANSACTION_COORDINATOR_FENCED; an older producer epoch is INVALID_PRODUCER_EPOCH, and where each end raises the epoch
-(transaction version 2, KIP-890) so is the same one, unless it repeats the marker of a transaction that has ended.
+The rules for a marker, which a transaction coordinator wrote (`check_marker`): a coordinator of an older epoch gets
+TRANSACTION_COORDINATOR_FENCED. An older producer epoch gets INVALID_PRODUCER_EPOCH. So does the same epoch if each end
+raises the epoch (transaction version 2, KIP-890), unless it repeats the marker of a transaction that has ended.
 """
 
 from collections import deque
@@ -32,11 +34,11 @@ from tidelog.wire.records import (
 )
 
 KEPT_BATCHES = 5
-"""How many batches a retry is recognised for; clients keep as many in flight."""
+"""The number of batches for which a retry is detected; clients have at most as many in flight."""
 
 NO_TRANSACTION = -1
 RAISES_EPOCH = 2
-"""The transaction version since which every end of a transaction raises the producer's epoch."""
+"""The transaction version from which every end of a transaction raises the producer's epoch."""
 _LAST_EPOCH = 2**15 - 1
 
 
@@ -51,7 +53,7 @@ class AppendedBatch(NamedTuple):
 
 
 class EndedTransaction(NamedTuple):
-    """A marker ended this producer's transaction; `last_offset` is the marker's own."""
+    """A marker ended this producer's transaction; `last_offset` is the marker's offset."""
 
     producer_id: int
     first_offset: int
@@ -60,7 +62,7 @@ class EndedTransaction(NamedTuple):
 
 
 class Producer:
-    """One producer id's state. `timestamp` is that of its last batch (wall ms), which expiry goes by."""
+    """One producer ID's state. `timestamp` is that of its last batch (wall ms), used for expiration."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "producer_id", "timestamp", "transaction_start")
 
@@ -89,7 +91,7 @@ class Producer:
         return self.batches[-1].last_offset if self.batches else -1
 
     def enter(self, epoch: int) -> None:
-        """Batches of another epoch are no retries of this one's."""
+        """Batches of another epoch are not retries of this one."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -102,9 +104,9 @@ class Producer:
 
 
 class Producers:
-    """The producers of one log, by id. `end_offset`: every batch below it has been applied. `_open`: where the open
-    transactions begin, ascending. `_ended`: those whose markers may be beyond the high watermark, ascending by marker.
-    """
+    """The producers of one log, by ID. `end_offset`: every batch below it has been applied. `_open`: the first offsets
+    of open transactions, ascending. `_ended`: transactions whose markers may be above the high watermark, ascending by
+    marker."""
 
     __slots__ = ("_ended", "_guards", "_last_guard", "_open", "_producers", "end_offset")
 
@@ -138,7 +140,7 @@ class Producers:
         return next(iter(self._open.values())) if self._open else None
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Below it every transaction has ended, and its marker is below the high watermark, too (LSO)."""
+        """LSO: every transaction below it has ended, with a marker below the high watermark."""
         ended = self._ended
         while ended and ended[0].last_offset < high_watermark:
             ended.popleft()
@@ -147,29 +149,30 @@ class Producers:
         first = min((transaction.first_offset for transaction in ended), default=high_watermark)
         return min(first, high_watermark, next(iter(self._open.values()), high_watermark))
 
-    # Verification (KIP-890): no batch begins a transaction here that its coordinator does not know of.
+    # Verification (KIP-890): no batch begins a transaction here that is unknown to its coordinator.
 
     def has_open(self, producer_id: int, epoch: int) -> bool:
-        """Whether the producer has a transaction here in this epoch: it was verified when it began."""
+        """Whether the producer has an open transaction here in this epoch: it was verified when it began."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.transaction_start != NO_TRANSACTION and producer.epoch == epoch
 
     def guard(self, producer_id: int) -> int:
-        """A question to the coordinator begins: a marker that comes before its answer makes that answer void."""
+        """A request to the coordinator starts: a marker that arrives before its response makes that response
+        invalid."""
         self._last_guard += 1
         self._guards[producer_id] = self._last_guard
         return self._last_guard
 
     def holds(self, producer_id: int, guard: int) -> bool:
-        """End of the question; whether its answer counts."""
+        """The request is done; returns whether its response is valid."""
         return self._guards.pop(producer_id, 0) == guard
 
     def check(
         self, batch: BatchHeader, *, from_client: bool = True, transaction_version: int = 0
     ) -> AppendedBatch | None:
-        """Whether the batch may be appended; the earlier append where it is a duplicate; ApiError by the rules above.
-        Coordinators number no batches: of theirs, only the epoch is judged. `transaction_version` is the one in which
-        the client speaks."""
+        """None if the batch may be appended, the earlier append if it is a duplicate. Raises ApiError by the rules
+        above. Batches of coordinators have no sequence numbers; only their epoch is checked. `transaction_version` is
+        that of the client."""
         producer = self._producers.get(batch.producer_id)
         if producer is None:
             must_begin = from_client and transaction_version >= RAISES_EPOCH and batch.attributes & TRANSACTIONAL
@@ -195,7 +198,7 @@ class Producers:
         return None
 
     def check_marker(self, batch: BatchHeader, marker: Marker, transaction_version: int) -> None:
-        """ApiError where the marker may not be appended, by the rules above."""
+        """Raises ApiError if the marker is invalid by the rules above."""
         producer = self._producers.get(batch.producer_id)
         if producer is None:
             return
@@ -211,7 +214,7 @@ class Producers:
             )
 
     def apply(self, batch: BatchHeader, base_offset: int, marker: Marker | None = None) -> EndedTransaction | None:
-        """Take in a batch at `base_offset`; `marker` is a control batch's. What was replicated is taken as it is."""
+        """Apply a batch at `base_offset`; `marker` is that of a control batch. Replicated batches are not checked."""
         last_offset = base_offset + batch.last_offset_delta
         self.end_offset = last_offset + 1
         producer_id = batch.producer_id
@@ -219,7 +222,7 @@ class Producers:
             return None
         control = batch.attributes & CONTROL
         if control and marker is None:
-            return None  # the transaction was compacted away, or this is no marker
+            return None  # the transaction was compacted, or this is not a marker
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = Producer(producer_id)
@@ -253,8 +256,8 @@ class Producers:
         return ended
 
     def expire(self, now_wall: int, expiration_ms: int) -> int:
-        """Forget producers without an open transaction that were last heard of `expiration_ms` ago or earlier
-        (`producer.id.expiration.ms`); how many."""
+        """Remove producers without an open transaction whose last batch is at least `expiration_ms` old
+        (`producer.id.expiration.ms`); returns their number."""
         gone = [
             producer.producer_id
             for producer in self._producers.values()

@@ -1,6 +1,5 @@
-"""What of a log a reader gets: which bytes of which file a fetch gets, decided from positions alone, without reading a
-record; and offsets by time (ListOffsets), the first record at or after a timestamp and the one with the latest.
-"""
+"""Reads: the bytes of a fetch, found by positions alone without parsing records, and offsets by timestamp
+(ListOffsets)."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -41,7 +40,7 @@ def is_missing(segments: Segments, offset: int) -> bool:
 
 
 def _first_batch(segments: Segments, offset: int) -> tuple[int, Segment, BatchPosition | None]:
-    """The first batch that ends at or after `offset`; compaction may have left none in the segment it belongs to."""
+    """The first batch that ends at or after `offset`; compaction may have removed all such batches of its segment."""
     number = len(segments) - 1
     segment = segments.active
     if offset < segment.base_offset:
@@ -56,13 +55,13 @@ def _first_batch(segments: Segments, offset: int) -> tuple[int, Segment, BatchPo
 
 
 def _whole(segment: Segment, position: int, max_bytes: int) -> int:
-    """At most `max_bytes`, without a part of a batch at the end where the boundaries are remembered."""
+    """At most `max_bytes`, without an incomplete batch at the end if the boundaries are known."""
     boundary = segment.tail.boundary(position + max_bytes) if segment.tail else None
     return boundary - position if boundary is not None and boundary > position else max_bytes
 
 
 def end_of(segments: Segments, offset: int, piece: FileSlice, limit: int) -> int:
-    """An offset that no record of the piece, which was read from `offset` on, reaches; not much more than is needed."""
+    """An offset above every record of the piece, which was read from `offset`; not much higher than necessary."""
     number = segments.floor(offset)
     while number + 1 < len(segments) and segments[number].file is not piece.file:
         number += 1
@@ -99,7 +98,7 @@ def bytes_between(segments: Segments, offset: int, limit: int, log_end_offset: i
 
 
 class TimedOffset(NamedTuple):
-    """A record's timestamp (wall ms) and offset, and the leader epoch it was written in."""
+    """The timestamp (wall ms) and offset of a record, and its leader epoch."""
 
     timestamp: int
     offset: int
@@ -107,8 +106,8 @@ class TimedOffset(NamedTuple):
 
 
 def first_at(segments: Segments, timestamp: int, start: int, limit: int) -> TimedOffset | None:
-    """The first record in [start, limit) whose timestamp is at least `timestamp`. ApiError CORRUPT_MESSAGE where the
-    file is damaged on the way."""
+    """The first record in [start, limit) whose timestamp is at least `timestamp`. Raises ApiError CORRUPT_MESSAGE if
+    the file is damaged there."""
     try:
         found = _first_at(segments, timestamp, start)
     except CorruptLog as error:
@@ -132,7 +131,8 @@ def _first_at(segments: Segments, timestamp: int, start: int) -> TimedOffset | N
 
 
 def latest(segments: Segments) -> TimedOffset | None:
-    """The first record with the latest timestamp of all. ApiError CORRUPT_MESSAGE where the file is damaged there."""
+    """The first record with the latest timestamp of all. Raises ApiError CORRUPT_MESSAGE if the file is damaged
+    there."""
     try:
         return _latest(segments)
     except CorruptLog as error:
@@ -151,7 +151,7 @@ def _latest(segments: Segments) -> TimedOffset | None:
 
 
 def _latest_in(segment: Segment, batch: BatchHeader) -> TimedOffset:
-    """Under LogAppendTime all records have the same, and the last one counts."""
+    """With LogAppendTime all records have the same timestamp, and the last one counts."""
     if not batch.is_log_append_time:
         for record in _records(segment, batch):
             if record.timestamp == batch.max_timestamp:

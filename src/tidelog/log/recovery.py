@@ -1,12 +1,14 @@
-"""From the files of a partition's folder to a log that may be served: STORAGE.md, section 3, in its order.
+"""Recovery: from the files of a partition's folder to a log that can be served (STORAGE.md, section 3, in that order).
 
-1. Finish or undo a compaction that a crash interrupted. 2. Take stock of the segments and rebuild missing indexes.
-3. After an unclean stop, read every batch from the recovery point's segment on; at the first one that is not whole, or
-does not follow, the log ends. 4. Epochs, then producers, are brought to exactly that end: of the epochs that the
-checkpoint has, what the batches contradict goes, and nothing else, for compaction leaves epochs without a batch.
+1. Finish or undo a compaction that a crash interrupted.
+2. Load the segments and rebuild missing indexes.
+3. After an unclean stop, read every batch from the recovery point's segment on; the log ends at the first one that is
+   not whole or does not follow.
+4. Bring epochs, then producers, to exactly that end: of the epochs in the checkpoint, only those that batches
+   contradict are dropped, because compaction leaves epochs without a batch.
 
-Below the recovery point nothing is read: it was synced. Above it nothing is believed but checksums, neither indexes nor
-snapshots: a truncation may have made them the ones of other records.
+Below the recovery point nothing is read: it was synced. Above it only checksums are trusted, neither indexes nor
+snapshots: after a truncation they may belong to other records.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +41,7 @@ from tidelog.wire.records import CONTROL, BatchHeader, Marker, read_marker, reco
 
 
 class Loaded(NamedTuple):
-    """What recovery found. `repaired` are paths that must be synced before the recovery point moves."""
+    """The result of recovery. `repaired` are paths that must be synced before the recovery point moves."""
 
     log_start_offset: int
     log_end_offset: int
@@ -60,7 +62,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
     load_segments(segments, found, now.wall)
     truncation_markers = TruncationMarkers(segments.disk, segments.folder, marker_offsets(found), recovery_point)
     recovery_point = min(recovery_point, truncation_markers.lowest)
-    if segments:  # what lay below was deleted; of its producers only the snapshot there knows
+    if segments:  # what was below is deleted; only the snapshot there has its producers
         recovery_point = max(recovery_point, segments.base_offset)
     repaired = _rebuild_missing_indexes(segments, set(found))
     entries = _read_epochs(segments, LEADER_EPOCHS)
@@ -113,7 +115,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
 
 
 def _first_unverified(segments: Segments, recovery_point: int, *, clean: bool) -> int:
-    """The number of the first segment whose batches are to be checked; after a clean stop none, unless the last one
+    """The number of the first segment whose batches must be checked; none after a clean stop, unless the last segment
     does not end as a clean stop leaves it."""
     if not segments:
         return 0
@@ -125,8 +127,8 @@ def _first_unverified(segments: Segments, recovery_point: int, *, clean: bool) -
 def _activate_last(
     segments: Segments, snapshots: Snapshots, epochs: EpochCache, log_start_offset: int, now_wall: int
 ) -> bool:
-    """Make the last segment active; whether there was one. A log that ends below its own start, as the checkpoint has
-    it, has lost its files: it begins there, empty."""
+    """Activate the last segment; returns whether there was one. If the log ends below its start in the checkpoint, its
+    files were lost: it starts there, empty."""
     if segments and segments[-1].next_offset() < log_start_offset:
         remove_all(segments.disk, segments.retire_from(0))
         snapshots.remove(list(snapshots.offsets))
@@ -139,15 +141,15 @@ def _activate_last(
 
 
 def _keep_last_epoch(epochs: EpochCache, entries: Sequence[tuple[int, int]], end: int) -> None:
-    """All records are deleted, and none is left to tell the last epoch: the checkpoint does. Where the most complete
-    log is to lead, one without would stand behind those that lack what it had."""
+    """All records are deleted, so only the checkpoint has the last epoch. Without it this log would look less complete
+    than those that never had the epoch, when the most complete log is elected."""
     for epoch, start_offset in entries:
         if epoch > epochs.latest and start_offset <= end:
             epochs.assign(epoch, end)
 
 
 def load_segments(segments: Segments, found: list[str], now_wall: int) -> None:
-    """Every log file is a segment; an index without a log goes."""
+    """Every log file is a segment; an index without a log file is removed."""
     bases = {names.offset_of(name) for name in found if names.is_kind(name, names.LOG)}
     with_aborted = {names.offset_of(name) for name in found if names.is_kind(name, names.TRANSACTION_INDEX)}
     for name in found:
@@ -168,7 +170,7 @@ def _rebuild_missing_indexes(segments: Segments, found: set[str]) -> list[str]:
     for segment in list(segments)[:-1]:
         kinds = (names.INDEX, names.TIME_INDEX)
         if segment.size and not found.issuperset(names.name(segment.base_offset, kind) for kind in kinds):
-            with suppress(CorruptLog):  # what is damaged is an error when it is read
+            with suppress(CorruptLog):  # damage is reported when it is read
                 segment.rebuild_indexes()
             files += segment.write_indexes()
             segment.cool()
@@ -176,7 +178,8 @@ def _rebuild_missing_indexes(segments: Segments, found: set[str]) -> list[str]:
 
 
 def _read_epochs(segments: Segments, name: str) -> list[tuple[int, int]] | None:
-    """None where the checkpoint is missing or torn: the last one that was synced counts, and what the batches say."""
+    """None if the checkpoint is missing or torn: the last one that was synced is used, together with the epochs of the
+    batches."""
     path = f"{segments.folder}/{name}"
     try:
         return read_epochs(segments.disk.read(path), path)
@@ -194,8 +197,8 @@ def _runs_of(segments: Segments, count: int) -> list[EpochRun]:
 
 
 def _with_epochs_below(segments: Segments, start: int, epochs: EpochCache) -> EpochCache:
-    """A start of the log that was not written down before a crash is one of before again, while the epochs were cut
-    with it: what they had below is learned again, or the log could not be told from one that parted from it there."""
+    """After a crash an unsaved log start has its old value again, while the epochs were truncated at the new one. The
+    epochs below are read from the batches again; otherwise a log that diverged there could not be detected."""
     earliest = epochs.earliest
     if earliest is None or not segments or earliest.start_offset <= max(start, segments.base_offset):
         return epochs
@@ -224,7 +227,7 @@ def _extend_runs(runs: list[EpochRun], batch: BatchHeader) -> None:
 
 
 def _ends_whole(segment: Segment) -> bool:
-    """Whether the file ends where its last batch does, as a clean stop leaves it."""
+    """Whether the file ends where its last batch does, as after a clean stop."""
     size = segment.size
     try:
         segment.next_offset()
@@ -235,8 +238,8 @@ def _ends_whole(segment: Segment) -> bool:
 
 
 def _recover(segments: Segments, first: int) -> tuple[list[EpochRun], list[str]]:
-    """Check the segments from `first` on and cut the log where it stops being whole; what the batches say of epochs,
-    and the files that were rewritten."""
+    """Check the segments from `first` on and truncate the log at the first invalid batch; returns the epochs of the
+    batches, and the rewritten files."""
     runs: list[EpochRun] = []
     files: list[str] = []
     number, expected = first, segments[first].base_offset
@@ -255,15 +258,15 @@ def _recover(segments: Segments, first: int) -> tuple[list[EpochRun], list[str]]
 
 
 def _ends_at(segments: Segments, first: int, recovery_point: int) -> bool:
-    """Whether the segment before `first` ends where the recovery point is: its records were synced while it was active,
-    its indexes perhaps not since it was rolled."""
+    """Whether the segment before `first` ends at the recovery point: its records were synced while it was active, but
+    perhaps not its indexes since it was rolled."""
     return 0 < first < len(segments) and segments[first].base_offset == recovery_point
 
 
 def _trim_overlap(segments: Segments, first: int, recovery_point: int) -> list[str]:
-    """The segment before may hold again what a truncation cut off, and its indexes may still be of that time: both
-    became durable only with the next flush. What lies below the next segment's base is whole. The files that were
-    rewritten."""
+    """The previous segment may contain truncated records again, and its indexes may be from that time: a truncation
+    becomes durable only with the next flush. What is below the next segment's base is whole. Returns the rewritten
+    files."""
     if first == 0:
         return []
     files: list[str] = []
@@ -292,8 +295,9 @@ def _indexes_end_below(segment: Segment, offset: int) -> bool:
 
 
 def _recover_segment(segment: Segment, runs: list[EpochRun]) -> tuple[int, bool, bool]:
-    """(one past the last whole batch, whether that is the end of the file, whether offsets are missing: then it was
-    compacted, and the next one need not begin where this one ends); what follows the last whole batch is cut off."""
+    """(one past the last whole batch, whether that is the end of the file, whether offsets are missing: then the
+    segment was compacted, and the next one need not begin where this one ends). Bytes behind the last whole batch are
+    truncated."""
     compacted = False
     size, expected = segment.size, segment.base_offset
     file = segment.file
@@ -315,8 +319,8 @@ def _recover_segment(segment: Segment, runs: list[EpochRun]) -> tuple[int, bool,
 
 
 def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int, stale: int) -> list[str]:
-    """Make transaction indexes that cannot be their segments' anew, of the first `count` segments, and that of the
-    segment number `stale`; their paths."""
+    """Rebuild invalid transaction indexes of the first `count` segments, and that of segment number `stale`; returns
+    their paths."""
     repaired = []
     for number, segment in enumerate(list(segments)[:count]):
         is_wrong = segment.has_aborted and not segment.transactions.is_sane(segment.base_offset)
@@ -334,9 +338,9 @@ def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int, s
 def rebuild_producers(
     segments: Segments, snapshots: Snapshots, end: int, *, unverified_from: int | None = None
 ) -> Producers:
-    """The producers as of offset `end`: the newest good snapshot and what the log's files say since, also below the
-    log's start: what wrote there may write on, and a marker there ends what the snapshot has open. The transaction
-    indexes of the segments from `unverified_from` on, which are empty, are filled on the way."""
+    """The producers as of offset `end`: the newest valid snapshot and the batches since then, including those below the
+    log's start, because their producers may continue and a marker there may end a transaction of the snapshot. The
+    empty transaction indexes of the segments from `unverified_from` on are filled at the same time."""
     producers = snapshots.load(end, segments.base_offset)
     begin = max(producers.end_offset, segments.base_offset)
     if begin < end:
@@ -364,14 +368,14 @@ def _replay(segment: Segment, producers: Producers, begin: int, end: int, *, not
 
 
 def aborted(ended: EndedTransaction, producers: Producers) -> Aborted:
-    """The entry of the transaction index for what just ended."""
+    """The transaction index entry of a transaction that just ended."""
     first_open = producers.first_open_offset
     stable = ended.last_offset + 1 if first_open is None else first_open
     return Aborted(ended.producer_id, ended.first_offset, ended.last_offset, stable)
 
 
 def marker_of(batch: bytes | bytearray | memoryview) -> Marker | None:
-    """The marker in a control batch; None where there is none."""
+    """The marker in a control batch; None if there is none."""
     try:
         first = next(records(batch), None)
         return read_marker(first) if first is not None else None
@@ -387,8 +391,8 @@ def _snapshot_offsets(found: list[str]) -> Iterator[int]:
 
 
 def claim_folder(disk: Disk, folder: str, topic_id: bytes, *, is_new: bool) -> bytes:
-    """The topic id of the folder, written where it is missing, or torn while nothing of the log was durable yet
-    (`is_new`). CorruptLog where the folder is of another topic."""
+    """The topic ID of the folder. It is written if it is missing, or torn before anything of the log was durable
+    (`is_new`). Raises CorruptLog if the folder belongs to another topic."""
     path = f"{folder}/{PARTITION_METADATA}"
     try:
         found = read_partition_metadata(disk.read(path), path)

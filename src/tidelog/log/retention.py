@@ -1,7 +1,8 @@
-"""Which of the oldest segments may go: by age, by size, or because the log's start passed them (Kafka's three rules).
+"""Which of the oldest segments may be deleted: by age, by size, or because they are below the log's start (Kafka's
+rules).
 
-A segment whose records are not all below the high watermark stays, whatever its age, so that the log's start never
-passes the high watermark.
+A segment with records above the high watermark stays, whatever its age, so that the log's start never passes the high
+watermark.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 
 Expired = Callable[[Segment, int], bool]
-"""(segment, one past its last offset) → whether it may go."""
+"""(segment, one past its last offset) → whether it may be deleted."""
 
 
 def deletable(
@@ -23,7 +24,7 @@ def deletable(
     high_watermark: int,
     now_wall: int,
 ) -> int:
-    """How many of the oldest segments are to be deleted now; the active one counts, if it has records."""
+    """The number of the oldest segments to delete now; the active one counts if it has records."""
     ends = [segments.end_of(number, log_end_offset) for number in range(len(segments))]
     passed = _leading(segments, ends, high_watermark, lambda _, end: end <= log_start_offset)
     passed = min(passed, len(segments) - 1)
@@ -47,7 +48,7 @@ def _leading(segments: Segments, ends: list[int], high_watermark: int, expired: 
 
 
 def _by_age(now_wall: int, retention_ms: int) -> Expired:
-    """Records without timestamps are as old as this process has known their segment."""
+    """Records without timestamps count as old as the time this process has had their segment."""
 
     def expired(segment: Segment, _end: int) -> bool:
         if retention_ms < 0:
@@ -59,7 +60,7 @@ def _by_age(now_wall: int, retention_ms: int) -> Expired:
 
 
 def _by_size(size: int, retention_bytes: int) -> Expired:
-    """What is left must still be at least `retention_bytes`."""
+    """The remaining segments must still have at least `retention_bytes`."""
     surplus = size - retention_bytes
 
     def expired(segment: Segment, _end: int) -> bool:

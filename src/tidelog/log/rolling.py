@@ -13,7 +13,7 @@ from tidelog.wire.records import BatchHeader
 
 
 def waited_ms(segment: Segment, max_timestamp: int, now: Time) -> int:
-    """Milliseconds since the segment's first batch, by the records' own clock where they have one."""
+    """Milliseconds since the segment's first batch, by the records' timestamps if they have any."""
     first = segment.first_timestamp
     if first < 0 and segment.size:
         first = segment.roll_timestamp()
@@ -21,8 +21,8 @@ def waited_ms(segment: Segment, max_timestamp: int, now: Time) -> int:
 
 
 def roll_age_ms(config: TopicConfig, rules: AppendRules, partition: TopicPartition) -> int:
-    """The age at which a segment is rolled: segment.ms less a jitter that is the partition's own, and for a compacted
-    log not more than max.compaction.lag.ms."""
+    """The age at which a segment is rolled: segment.ms less the partition's own jitter, and for a compacted log at most
+    max.compaction.lag.ms."""
     jitter = config.segment_jitter_ms
     age_ms = rules.segment_ms - (crc32(str(partition).encode()) % jitter if jitter > 0 else 0)
     return min(age_ms, config.max_compaction_lag_ms) if rules.compacted else age_ms
@@ -31,14 +31,14 @@ def roll_age_ms(config: TopicConfig, rules: AppendRules, partition: TopicPartiti
 def has_room(
     segment: Segment, batch: BatchHeader, last_offset: int, rules: AppendRules, roll_ms: int, now: Time
 ) -> bool:
-    """Whether the leader's next batch, which ends at `last_offset`, still goes into the segment."""
+    """Whether the leader's next batch, which ends at `last_offset`, fits into the segment."""
     return segment.has_room(batch.length, last_offset, rules.segment_bytes, rules.segment_index_bytes) and not (
         segment.size and waited_ms(segment, batch.max_timestamp, now) > roll_ms
     )
 
 
 def count_fitting(segment: Segment, found: Sequence[BatchHeader], rules: AppendRules, roll_ms: int, now: Time) -> int:
-    """How many of the batches fit the segment. Empty, it takes at least one, if it can hold the offset: a
+    """How many of the batches fit into the segment. An empty one takes at least one if it can hold the offset: a
     follower must not refuse what its leader accepted."""
     if _fits(segment, found, rules, roll_ms, now):
         return len(found)
@@ -60,7 +60,7 @@ def _fits(segment: Segment, run: Sequence[BatchHeader], rules: AppendRules, roll
 
 
 def base_for(batch: BatchHeader, log_end_offset: int) -> int:
-    """0, where the log ends, even if offsets are missing up to the batch: to recovery, a hole between two segments
-    is one that was lost, and it would drop what follows."""
+    """0, which means the end of the log, even if offsets are missing up to the batch: recovery takes a gap between two
+    segments for a lost segment and would drop what follows."""
     is_far = batch.last_offset - log_end_offset > MAX_RELATIVE_OFFSET
     return batch.base_offset if is_far else 0

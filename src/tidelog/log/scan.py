@@ -1,4 +1,4 @@
-"""Walking the batches of a log file: by headers alone, or whole with their checksums."""
+"""Scanning the batches of a log file: headers only, or whole batches with their checksums."""
 
 from collections.abc import Iterator
 from struct import Struct
@@ -8,7 +8,7 @@ from tidelog.ports import File
 from tidelog.wire.records import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader, check_crc, header
 
 STEP_BYTES = 4096
-"""What one read of a walk takes in: about what lies between two index entries."""
+"""The size of one read of a scan: about the distance between two index entries."""
 
 SCAN_BYTES = 1024 * 1024
 
@@ -16,9 +16,9 @@ _unpack_fields = Struct(">qi4xb6xi").unpack_from  # base offset, length, magic, 
 
 
 def walk(file: File, start: int, end: int, *, step: int = STEP_BYTES, torn: bool = False) -> Iterator[BatchHeader]:
-    """The headers of the batches in [start, end), without reading more of the records than comes along. Positions are
-    the file's. CorruptLog where no batch can be, or where it would reach beyond `end`; a file that may be `torn` ends
-    before the latter."""
+    """The headers of the batches in [start, end), reading few of the record bytes. Positions are those in the file.
+    Raises CorruptLog at bytes that cannot be a batch, or if a batch would reach beyond `end`; a file that may be `torn`
+    ends before such a batch."""
     position = start
     while position + HEADER_BYTES <= end:
         chunk = file.read(position, min(max(step, HEADER_BYTES), end - position))
@@ -39,8 +39,8 @@ def walk(file: File, start: int, end: int, *, step: int = STEP_BYTES, torn: bool
 
 
 def find(file: File, start: int, end: int, offset: int) -> tuple[int, int] | None:
-    """(position, length) of the first batch in [start, end) that ends at or after `offset`. As `walk`, with less of
-    each header: this is every fetch that is not near the end."""
+    """(position, length) of the first batch in [start, end) that ends at or after `offset`. As `walk`, but reads less
+    of each header: every fetch that is not near the end calls this."""
     position = start
     while position + HEADER_BYTES <= end:
         chunk = file.read(position, min(STEP_BYTES, end - position))
@@ -61,8 +61,8 @@ def find(file: File, start: int, end: int, offset: int) -> tuple[int, int] | Non
 
 
 def whole_batches(file: File, end: int) -> Iterator[BatchHeader]:
-    """The header of every batch from the start of the file whose bytes are whole and whose checksum holds; ends before
-    the first that is not, so that what follows can be cut off. Positions mean nothing to the caller."""
+    """The header of every batch from the start of the file that is whole and has a valid checksum; ends before the
+    first that is not, so that the rest can be truncated. Positions are meaningless to the caller."""
     position = 0
     chunk = b""
     origin = 0

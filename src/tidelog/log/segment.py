@@ -1,8 +1,8 @@
 """One segment: a log file with the batches from a base offset on, its two indexes, and its aborted transactions.
 
-The active segment is open and has its indexes in memory; any other is *cold*: it opens its file and loads its indexes
-when it is read, and `Warm` closes the least recently read ones, so that a broker's thousands of files cost neither
-descriptors nor memory. An index that is missing or cannot be this log's is rebuilt from the headers.
+The active segment is open and has its indexes in memory. Any other segment is *cold*: it opens its file and loads its
+indexes when it is read, and `Warm` closes the least recently read ones, so that thousands of files take neither
+descriptors nor memory. An index that is missing or invalid is rebuilt from the batch headers.
 """
 
 from collections import OrderedDict
@@ -27,8 +27,8 @@ from tidelog.wire.records import BatchHeader
 
 
 class Warm:
-    """The cold segments that are open now: at most `limit`, with at most `index_bytes` of indexes (the last one read
-    may alone exceed that). The least recently read closes first."""
+    """The cold segments that are open at present: at most `limit`, with at most `index_bytes` of indexes (a single one
+    may exceed that). The least recently read one is closed first."""
 
     def __init__(self, limit: int = 512, index_bytes: int = 16 * 1024 * 1024) -> None:
         self.limit = limit
@@ -43,7 +43,7 @@ class Warm:
         return len(self._segments)
 
     def touch(self, segment: "Segment") -> None:
-        """The segment was read: it is the last to close."""
+        """The segment was read: it is closed last."""
         held = segment.loaded_index_bytes
         self._held += held - self._segments.get(segment, 0)
         self._segments[segment] = held
@@ -56,10 +56,10 @@ class Warm:
 
 
 class Segment:
-    """`size` is what the log file holds; `created` (wall ms) is when this process first had the segment.
-    `first_timestamp` is that of its first batch, which rolling by time goes by; -1 until it is known. `_own_indexes`:
-    they were made from the records, not read from files. `has_aborted`: its transaction index may have entries; most
-    segments never have any. `suffix` stands behind the names of its files while compaction exchanges them."""
+    """`size` is the size of the log file; `created` (wall ms) is when this process created or loaded the segment.
+    `first_timestamp` is that of its first batch, used for rolling by time; -1 until it is known. `_own_indexes`: they
+    were built from the records, not read from files. `has_aborted`: the transaction index may have entries; most
+    segments never have any. `suffix` is appended to the file names during compaction."""
 
     __slots__ = (
         "_file", "_offsets", "_own_indexes", "_times", "_timestamp", "_transactions", "base_offset", "created", "disk",
@@ -104,7 +104,7 @@ class Segment:
 
     @property
     def file(self) -> File:
-        """The log file, opened now if it must be."""
+        """The log file, opened if necessary."""
         if self._file is None:
             try:
                 self._file = self.disk.open(self.path(names.LOG))
@@ -130,7 +130,7 @@ class Segment:
 
     @property
     def transactions(self) -> TransactionIndex:
-        """Kept in memory while the segment is active, else until it is cooled."""
+        """In memory while the segment is active, otherwise until it is closed."""
         if self._transactions is None:
             self._transactions = TransactionIndex(self._aborted_on_disk() if self.has_aborted else b"")
         return self._transactions
@@ -148,7 +148,7 @@ class Segment:
 
     @property
     def index_bytes(self) -> int:
-        """What its offset and time indexes take on disk."""
+        """The size of its offset and time indexes on disk."""
         return len(self.offsets.content) + len(self.times.content)
 
     @property
@@ -159,7 +159,7 @@ class Segment:
         return self._timestamp
 
     def activate(self) -> None:
-        """From now on this segment is appended to: its indexes stay in memory until it is rolled."""
+        """The segment is appended to from now on: its indexes stay in memory until it is rolled."""
         self.tail = Tail()
         self.sound = Soundness(self.size)
         self._timestamp = self.largest_timestamp
@@ -169,12 +169,12 @@ class Segment:
         self.warm.discard(self)
 
     def deactivate(self) -> None:
-        """The segment is cold now: it is not written any more."""
+        """The segment is not written any more."""
         self.tail = None
         self.cool()
 
     def cool(self) -> None:
-        """Let file and indexes go until they are needed again."""
+        """Close the file and drop the indexes until they are needed again."""
         assert self.tail is None, self
         self.warm.discard(self)
         self.close_file()
@@ -182,7 +182,7 @@ class Segment:
         self._offsets = self._times = self._transactions = None
 
     def close_file(self) -> None:
-        """Let the descriptor of an idle segment go; the next use opens it again."""
+        """Close the file of an idle segment; the next use opens it again."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -190,11 +190,11 @@ class Segment:
     # Appending.
 
     def write(self, data: Buffer) -> None:
-        """The bytes of whole batches behind the last one; they count once `note` has been told of each."""
+        """Write whole batches behind the last one; they count once `note` was called for each."""
         (self._file or self.file).write(self.size, data)
 
     def note(self, length: int, last_offset: int, max_timestamp: int) -> None:
-        """Take in the next batch that was written: its position, its index entries, its timestamp."""
+        """Apply the next batch that was written: its position, its index entries, its timestamp."""
         assert self._timestamp is not None, self
         if max_timestamp > self._timestamp[0]:
             self._timestamp = (max_timestamp, last_offset)
@@ -216,8 +216,8 @@ class Segment:
         self.has_aborted = True
 
     def has_room(self, length: int, last_offset: int, segment_bytes: int, index_bytes: int, entries: int = 1) -> bool:
-        """Whether a batch fits by size, by the range of offsets, and by the indexes, each with `entries` more and, for
-        the roll, one time entry."""
+        """Whether a batch fits by size, by the range of offsets, and by the indexes: each with `entries` more, and for
+        the roll one more time entry."""
         offsets, times = self._offsets, self._times
         assert offsets is not None, self
         assert times is not None, self
@@ -229,7 +229,7 @@ class Segment:
         )
 
     def roll_timestamp(self) -> int:
-        """The first batch's timestamp; -1 where the segment is empty."""
+        """The first batch's timestamp; -1 if the segment is empty."""
         if self.first_timestamp < 0 and self.size:
             with suppress(CorruptLog):
                 self.first_timestamp = next(walk(self.file, 0, self.size)).max_timestamp
@@ -238,7 +238,7 @@ class Segment:
     # Reading.
 
     def locate(self, offset: int) -> BatchPosition | None:
-        """The first batch that ends at or after `offset`; None where there is none in this segment."""
+        """The first batch that ends at or after `offset`; None if this segment has none."""
         if self.tail is not None:
             found = self.tail.find(offset, self.size)
             if found is not None:
@@ -248,7 +248,7 @@ class Segment:
         except CorruptLog:
             if self._own_indexes:
                 raise
-            self.rebuild_indexes()  # it may be the index that lies
+            self.rebuild_indexes()  # the index may be wrong
             at = find(self.file, self.offsets.floor(offset), self.size, offset)
         return BatchPosition(*at) if at else None
 
@@ -259,7 +259,8 @@ class Segment:
         return None
 
     def estimate(self, offset: int) -> int:
-        """About where the batch with `offset` begins: exact near the end, else not more than an index entry off."""
+        """The approximate position of the batch with `offset`: exact near the end, otherwise at most one index entry
+        off."""
         if self.tail is not None:
             found = self.tail.find(offset, self.size)
             if found is not None:
@@ -267,7 +268,8 @@ class Segment:
         return self.offsets.floor(offset)
 
     def next_offset(self) -> int:
-        """One past the last offset; also how a file of unknown content is measured: `size` becomes what is whole."""
+        """One past the last offset. Also measures a file of unknown content: `size` becomes the size of its whole
+        batches."""
         if not self.size:
             return self.base_offset
         last = self.offsets.last
@@ -280,16 +282,16 @@ class Segment:
     # Indexes on disk.
 
     def write_indexes(self) -> list[str]:
-        """The index files as they are in memory, with the last timestamp; the paths of all files that must be synced
-        before the segment is durable."""
+        """Write the index files with the last timestamp; returns the paths of all files that must be synced before the
+        segment is durable."""
         self.times.maybe_append(*self.largest_timestamp)
         self._rewrite(names.INDEX, self.offsets.content)
         self._rewrite(names.TIME_INDEX, self.times.content)
         return [self.path(kind) for kind in (names.LOG, names.INDEX, names.TIME_INDEX)] + self.write_transactions()
 
     def write_transactions(self) -> list[str]:
-        """The transaction index as it is in memory; its path, where it has entries. Without any there is no file. One
-        that was there is exchanged whole and at once: it may be believed already, and nothing would bring it back."""
+        """Write the transaction index; returns its path if it has entries. Without entries there is no file. An
+        existing file is replaced atomically: it may be trusted already, and nothing would restore it."""
         if not self.has_aborted:
             return []
         content = self.transactions.content
@@ -330,10 +332,10 @@ class Segment:
         try:
             return self.disk.read(self.path(kind)) if self.size else b""
         except FileNotFoundError:
-            return b"?"  # sane for no index: it is rebuilt
+            return b"?"  # not a valid index: it is rebuilt
 
     def clear_indexes(self) -> None:
-        """Forget what is known of the content, for a scan that notes every batch again; `size` becomes 0."""
+        """Drop everything known about the content, before a scan that notes every batch again; `size` becomes 0."""
         self._offsets, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
         self._own_indexes = True
         self._timestamp = (-1, self.base_offset)
@@ -341,8 +343,8 @@ class Segment:
         self.size = self.unindexed = 0
 
     def rebuild_indexes(self) -> None:
-        """From the headers of the log. CorruptLog where they are damaged: the indexes then are as before, or, where
-        there were none, go as far as the headers do."""
+        """Rebuild the indexes from the batch headers. Raises CorruptLog if they are damaged: the indexes are then
+        unchanged, or, if there were none, cover the headers before the damage."""
         file, size = self.file, self.size
         before = self._offsets, self._times, self._timestamp
         self.clear_indexes()
@@ -360,7 +362,7 @@ class Segment:
     # Truncating and removing.
 
     def truncate(self, offset: int) -> int:
-        """Drop the batches that end at or after `offset`; the offset that the segment now ends at."""
+        """Drop the batches that end at or after `offset`; returns the new end offset of the segment."""
         found = self.batch_at(offset)
         if found is None:
             return offset
@@ -380,14 +382,14 @@ class Segment:
         return min(offset, found.base_offset)
 
     def _measure_timestamp(self, start: int) -> None:
-        """The largest timestamp is that of the last time entry or of a batch behind the last index entry."""
+        """The largest timestamp is in the last time entry or in a batch behind the last index entry."""
         self._timestamp = self.times.last or (-1, self.base_offset)
         for batch in walk(self.file, start, self.size):
             if batch.max_timestamp > self._timestamp[0]:
                 self._timestamp = (batch.max_timestamp, batch.base_offset + batch.last_offset_delta)
 
     def retire(self) -> list[str]:
-        """Rename the segment's files to `.deleted`; the new paths, which may be removed later."""
+        """Rename the segment's files to `.deleted`; returns the new paths, which may be removed later."""
         self.deactivate()
         return self.rename(self.suffix + names.DELETED)
 
@@ -396,7 +398,7 @@ class Segment:
             self.disk.remove(self.path(kind))
 
     def rename(self, suffix: str) -> list[str]:
-        """Give the files another suffix; their new paths."""
+        """Give the files another suffix; returns their new paths."""
         renamed = []
         for kind in names.SEGMENT_FILES:
             path = self.path(kind)

@@ -1,7 +1,7 @@
 """The segments of one log, oldest first; the last one is active.
 
-Bases ascend, and a segment holds nothing at or above the base of the next one. Files of segments that go are renamed
-first and removed later, newest first, so that a crash on the way leaves a prefix.
+Base offsets ascend, and a segment contains no offset at or above the base of the next one. Files of removed segments
+are renamed first and deleted later, newest first, so that a crash in between leaves a prefix of the log.
 """
 
 from bisect import bisect_right
@@ -24,7 +24,7 @@ class Segments:
         self.index_interval = index_interval
         self.warm = warm
         self.faulty: set[int] = set()
-        """Bases of segments in which rot was found."""
+        """Base offsets of segments with damaged batches."""
         self._items: list[Segment] = []
         self._bases: list[int] = []
         self.active: Segment
@@ -50,11 +50,11 @@ class Segments:
         return self._bases[0]
 
     def floor(self, offset: int) -> int:
-        """The number of the segment that holds `offset`; 0 where it is below all."""
+        """The number of the segment that contains `offset`; 0 if it is below all."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def end_of(self, number: int, log_end_offset: int) -> int:
-        """One past the last offset that the segment may hold."""
+        """One past the last offset that the segment may contain."""
         return self._bases[number + 1] if number + 1 < len(self._bases) else log_end_offset
 
     def describe(self, base_offset: int, size: int, created: int) -> Segment:
@@ -69,7 +69,7 @@ class Segments:
         )
 
     def add(self, segment: Segment) -> None:
-        """As the newest; it becomes active when `activate` is called."""
+        """Add the newest segment; it becomes active when `activate` is called."""
         assert not self._bases or segment.base_offset > self._bases[-1], segment
         self._items.append(segment)
         self._bases.append(segment.base_offset)
@@ -79,7 +79,7 @@ class Segments:
         self.active.activate()
 
     def create(self, base_offset: int, now_wall: int) -> None:
-        """A new, empty active segment. Where the disk refuses, no file of it is left behind, if that can be had."""
+        """A new, empty active segment. If the disk refuses, its file is removed if possible."""
         segment = self.describe(base_offset, 0, now_wall)
         path = segment.path(names.LOG)
         segment.remove_files()
@@ -97,26 +97,26 @@ class Segments:
             segment.index_interval = index_interval
 
     def retire_first(self, count: int) -> list[str]:
-        """Take the oldest segments out of the log; their renamed files."""
+        """Remove the oldest segments from the log; returns their renamed files."""
         gone, self._items, self._bases = self._items[:count], self._items[count:], self._bases[count:]
         return [path for segment in gone for path in segment.retire()]
 
     def replace(self, old: Sequence[Segment], new: Sequence[Segment]) -> list[str]:
-        """Let `new` stand where `old`, neighbours all, stood; the renamed files of the latter."""
+        """Replace the adjacent segments `old` with `new`; returns the renamed files of the former."""
         number = self._items.index(old[0])
         self._items[number : number + len(old)] = new
         self._bases = [segment.base_offset for segment in self._items]
         return [path for segment in old for path in segment.retire()]
 
     def take_names(self) -> bool:
-        """Let segments that replaced others have their own names; whether there were any to get one."""
+        """Rename segments that replaced others to their final names; returns whether there were any."""
         nameless = [segment for segment in self._items if segment.suffix]
         for segment in nameless:
             segment.rename("")
         return bool(nameless)
 
     def retire_from(self, number: int) -> list[str]:
-        """Take the segments from this one on out of the log, newest first; their renamed files."""
+        """Remove the segments from this one on, newest first; returns their renamed files."""
         renamed = []
         while len(self._items) > number:
             renamed += self._items[-1].retire()

@@ -32,7 +32,7 @@ def encode(producers: Iterable[Producer]) -> bytes:
 
 
 def decode(content: bytes, path: str) -> list[Producer]:
-    """CorruptLog where version, length or checksum is wrong."""
+    """Raises CorruptLog if version, length or checksum is wrong."""
     if len(content) < _HEAD.size + _COUNT.size:
         raise CorruptLog(f"{path}: too short")
     version, crc = _HEAD.unpack_from(content)
@@ -88,7 +88,7 @@ class Snapshots:
         return f"{self._folder}/{names.name(offset, names.SNAPSHOT)}"
 
     def write(self, producers: Producers) -> str:
-        """Snapshot the producers at their end offset; the path of the file, which is not synced."""
+        """Write a snapshot of the producers at their end offset; returns the path of the file, which is not synced."""
         offset = producers.end_offset
         content = encode(producers.values())
         path = self.path(offset)
@@ -106,7 +106,8 @@ class Snapshots:
         return path
 
     def load(self, at_most: int, otherwise: int) -> Producers:
-        """The producers of the newest good snapshot not above `at_most`; none, as of `otherwise`, without one."""
+        """The producers of the newest valid snapshot not above `at_most`; otherwise none, with end offset
+        `otherwise`."""
         for offset in [offset for offset in reversed(self.offsets) if offset <= at_most]:
             try:
                 return Producers(decode(self._disk.read(self.path(offset)), self.path(offset)), offset)
@@ -120,11 +121,11 @@ class Snapshots:
             self.offsets.remove(offset)
 
     def remove_outside(self, start: int, end: int) -> None:
-        """Keep those in (start, end]: at or below the log's start there is nothing that they know."""
+        """Keep snapshots in (start, end]: at or below the log's start they have no producers."""
         self.remove([offset for offset in self.offsets if not start < offset <= end])
 
     def remove_strays(self, bases: set[int]) -> None:
-        """Keep those at a segment's base, and the newest if it is above the last segment's."""
+        """Keep snapshots at the base of a segment, and the newest if it is above the base of the last segment."""
         last = max(bases, default=-1)
         newest = self.offsets[-1] if self.offsets and self.offsets[-1] > last else None
         self.remove([offset for offset in self.offsets if offset not in bases and offset != newest])

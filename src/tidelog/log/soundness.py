@@ -1,4 +1,5 @@
-"""What a segment remembers of its soundness, for a while: pages go out of memory, and what comes back is the disk's."""
+"""Which bytes of a segment were verified recently. Results expire, because pages are evicted from memory and are then
+read from the disk again."""
 
 from bisect import bisect_left, bisect_right
 
@@ -6,7 +7,7 @@ from tidelog.log.examination import Fault
 
 
 class Stretches:
-    """Sorted, without overlap."""
+    """Sorted half-open ranges of a file; adjacent ones are joined."""
 
     __slots__ = ("_ends", "_starts")
 
@@ -30,7 +31,7 @@ class Stretches:
         self._ends[first:last] = [end]
 
     def cover(self, start: int, end: int) -> bool:
-        """Whether all of [start, end) is in one of them."""
+        """Whether all of [start, end) is in one range."""
         slot = bisect_right(self._starts, start) - 1
         return start >= end or (slot >= 0 and end <= self._ends[slot])
 
@@ -39,8 +40,8 @@ NOTHING = 2**63
 
 
 class Soundness:
-    """Bytes at or above `trusted` were written by this process lately. `stretches` were examined lately, and are sound
-    but for `faults`, by position."""
+    """Bytes at or above `trusted` were written by this process recently. `stretches` were verified recently, and are
+    valid except for `faults`, by position."""
 
     __slots__ = ("_grown", "faults", "stretches", "trusted")
 
@@ -53,22 +54,24 @@ class Soundness:
         return f"<Soundness from {self.trusted}, {self.stretches!r}, {len(self.faults)} faults>"
 
     def age(self, size: int) -> None:
-        """Time has passed: what was written before the last time, and all that was examined, is not trusted now."""
+        """Time has passed: bytes written before the previous call, and everything that was verified, are no longer
+        trusted."""
         self.trusted, self._grown = max(self.trusted, self._grown), size
         self.stretches = Stretches()
 
     def first_fault(self, start: int, end: int) -> Fault | None:
-        """The first in [start, end)."""
+        """The first fault in [start, end)."""
         if not self.faults:
             return None
         return self.faults.get(min((at for at in self.faults if start <= at < end), default=-1))
 
     def wall(self, start: int) -> int:
-        """The first fault at or above `start` without a length: nothing behind it was looked at from there."""
+        """The position of the first fault at or above `start` without a length: nothing behind it was verified from
+        there."""
         return min((at for at, fault in self.faults.items() if at >= start and not fault.length), default=NOTHING)
 
     def obstacle(self, offset: int) -> Fault | None:
-        """A fault without a length at or below the offset: nobody finds past it."""
+        """A fault without a length at or below the offset: no scan gets past it."""
         return min(
             (fault for fault in self.faults.values() if not fault.length and fault.offset <= offset), default=None
         )

@@ -17,7 +17,8 @@ ENTRY_BYTES = _ENTRY.size
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction; `last_offset` is its marker's, `last_stable_offset` that of the log after the marker."""
+    """An aborted transaction; `last_offset` is its marker's offset, `last_stable_offset` that of the log after the
+    marker."""
 
     producer_id: int
     first_offset: int
@@ -26,7 +27,7 @@ class Aborted(NamedTuple):
 
 
 class TransactionIndex:
-    """`content` is the file's."""
+    """`content` is the content of the file."""
 
     __slots__ = ("content",)
 
@@ -48,7 +49,7 @@ class TransactionIndex:
         self.content += _ENTRY.pack(VERSION, *aborted)
 
     def truncate(self, offset: int) -> None:
-        """Keep the transactions whose markers are below `offset`, and no part of an entry."""
+        """Keep whole entries of transactions whose markers are below `offset`."""
         del self.content[len(self) * ENTRY_BYTES :]
         while self.content and self._last_offset(len(self) - 1) >= offset:
             del self.content[-ENTRY_BYTES:]
@@ -65,7 +66,8 @@ class TransactionIndex:
         return True
 
     def collect(self, start: int, end: int, found: list[Aborted]) -> bool:
-        """Add the transactions with records in [start, end); whether later segments cannot have more of them."""
+        """Add the transactions with records in [start, end); returns whether later segments cannot have more of
+        them."""
         for aborted in self:
             if aborted.last_offset >= start and aborted.first_offset < end:
                 found.append(aborted)

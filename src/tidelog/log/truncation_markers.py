@@ -1,13 +1,14 @@
-"""Marks of cuts that are not durable yet.
+"""Markers of truncations that are not durable yet.
 
-A log that is cut goes on with other records, while the old ones may still be on the platter: a power loss can bring
-them back. Where the cut is below the recovery point, the checkpoint says, until it is written again, that what stood
-there is durable. A broker that is killed in between, and loses its power later, would believe bytes that never reached
-the disk, or, having gone on in the file that was cut, find the old tail behind its new records.
+A truncated log continues with other records while the old ones may still be on the disk: a power loss can restore them.
+If the truncation is below the recovery point, the checkpoint still claims, until it is written again, that those
+offsets are durable. A broker that is killed in between, and loses its power later, would trust bytes that never reached
+the disk, or, having appended to the truncated file, find the old tail behind its new records.
 
-So a cut leaves a mark in the log's folder, an empty file named after the offset: it cannot be torn, and no file that is
-made later, as for what is appended next, outlives a crash without it. Recovery believes nothing above a mark, and
-appends nothing to a file that was cut. A mark goes when the cut is durable, and all that any checkpoint may call so.
+A truncation therefore creates a marker in the log's folder, an empty file named after the offset: it cannot be torn,
+and no file that is created later, such as that of the next append, survives a crash without it. Recovery trusts nothing
+above a marker, and appends nothing to a truncated file. A marker is removed when the truncation is durable, and
+everything that a checkpoint may claim to be.
 """
 
 from collections.abc import Iterable
@@ -21,8 +22,8 @@ ABOVE_ALL = 2**63 - 1
 
 
 class TruncationMarkers:
-    """Those of one log. `trusted_end`: what a checkpoint may say of it, and beyond every cut, where only a flush that
-    came after it can get to."""
+    """One log's markers. `trusted_end` is the highest offset that a checkpoint may claim to be durable, and above every
+    truncation, so that only a later flush reaches it."""
 
     __slots__ = ("_disk", "_folder", "_offsets", "_trusted_end")
 
@@ -40,11 +41,11 @@ class TruncationMarkers:
         return min(self._offsets, default=ABOVE_ALL)
 
     def is_above(self, offset: int) -> bool:
-        """Whether the file that begins at `offset` may have been cut."""
+        """Whether the file that begins at `offset` may have been truncated."""
         return any(cut > offset for cut in self._offsets)
 
     def put(self, offset: int, recovery_point: int) -> None:
-        """The log is cut at `offset`. Without room for a mark, there is none for records either."""
+        """The log is truncated at `offset`. If there is no space for a marker, there is none for records either."""
         self._trusted_end = max(self._trusted_end, recovery_point, offset + 1)
         if offset not in self._offsets:
             with suppress(DiskFull):
@@ -52,7 +53,7 @@ class TruncationMarkers:
                 self._offsets.add(offset)
 
     def lift(self, recovery_point: int) -> None:
-        """All below this is durable."""
+        """Everything below the recovery point is durable."""
         if self._offsets and recovery_point >= self._trusted_end:
             for offset in sorted(self._offsets):
                 self._disk.remove(self._path(offset))
@@ -63,7 +64,7 @@ class TruncationMarkers:
 
 
 def marker_offsets(found: Iterable[str]) -> list[int]:
-    """The offsets that the marks among these files of a log's folder name."""
+    """The offsets of the markers among these files of a log's folder."""
     return [
         offset for name in found if names.is_kind(name, names.CUT) and (offset := names.offset_of(name)) is not None
     ]

@@ -1,8 +1,8 @@
-"""What a leader asks of a batch before it becomes part of the log.
+"""What a leader requires of a batch before it becomes part of the log.
 
-The batch is judged by its header and checksum and passed on whole. Its records are looked at only where a rule is about
-records: a compacted topic refuses those without a key, and a topic with a `compression.type` of its own recompresses.
-Codes are Kafka's; which check comes first is, too.
+A batch is validated by its header and checksum and appended unchanged. Records are parsed only if a rule is about
+records: a compacted topic refuses records without a key, and a topic with its own `compression.type` recompresses.
+Error codes, and the order of the checks, are Kafka's.
 """
 
 from collections.abc import Iterable
@@ -68,7 +68,7 @@ class AppendRules(NamedTuple):
 
 
 def _level(config: TopicConfig, compression: Compression | None) -> int | None:
-    """The option's number in the codec's own terms; gzip's -1 is its default."""
+    """The compression level in the codec's own numbers; gzip's -1 is its default."""
     match compression:
         case Compression.GZIP:
             return None if config.compression_gzip_level < 0 else config.compression_gzip_level
@@ -81,7 +81,7 @@ def _level(config: TopicConfig, compression: Compression | None) -> int | None:
 
 
 def check_client_batch(buffer: Buffer, rules: AppendRules, now_wall: int) -> BatchHeader:
-    """The header of the one batch of a produce request for a partition; ApiError where it may not be appended."""
+    """The header of the one batch of a produce request for a partition. Raises ApiError if it is invalid."""
     batch = only_batch(buffer)
     if batch.base_offset != 0:
         raise _invalid(f"the base offset should be 0, but it is {batch.base_offset}")
@@ -110,7 +110,7 @@ def _check_attributes(attributes: int) -> None:
 
 
 def check_own_batch(buffer: Buffer, rules: AppendRules) -> BatchHeader:
-    """The header of a batch that a coordinator made: whole, and within the topic's limit."""
+    """The header of a coordinator's batch: whole, and within the topic's limit."""
     batch = header(buffer)
     assert batch.length == len(buffer), batch
     check_size(batch.length, rules)
@@ -120,7 +120,8 @@ def check_own_batch(buffer: Buffer, rules: AppendRules) -> BatchHeader:
 def check_follower_batches(
     view: memoryview, found: Iterable[BatchHeader], expected: int, partition: TopicPartition
 ) -> None:
-    """ApiError CORRUPT_MESSAGE unless the batches of a fetch ascend from the `expected` offset, and are whole."""
+    """Raises ApiError CORRUPT_MESSAGE unless the batches of a fetch ascend from the `expected` offset, with valid
+    checksums."""
     for batch in found:
         if batch.base_offset < expected or batch.last_offset_delta < 0:
             raise ApiError(
@@ -131,7 +132,7 @@ def check_follower_batches(
 
 
 def writable(buffer: Buffer) -> bytearray | memoryview:
-    """The batch in memory that may be stamped: its own where that is writable, else a copy."""
+    """A writable buffer with the batch: the given one if it is writable, otherwise a copy."""
     if isinstance(buffer, memoryview):
         return bytearray(buffer) if buffer.readonly else buffer
     return buffer if isinstance(buffer, bytearray) else bytearray(buffer)
@@ -156,7 +157,7 @@ def check_keys(buffer: Buffer, batch: BatchHeader) -> None:
 
 
 def _check_timestamps(batch: BatchHeader, rules: AppendRules, now_wall: int) -> None:
-    """By the header's first and largest timestamp, which stand for all."""
+    """By the header's first and largest timestamps, which bound all others."""
     earliest, latest = batch.base_timestamp, batch.max_timestamp
     if latest != NO_TIMESTAMP and latest - now_wall > rules.after_max_ms:
         raise _untimely(latest, rules, now_wall)
@@ -165,7 +166,7 @@ def _check_timestamps(batch: BatchHeader, rules: AppendRules, now_wall: int) -> 
 
 
 def recompressed(buffer: Buffer, batch: BatchHeader, rules: AppendRules) -> bytes:
-    """The same records in the topic's own compression; ApiError where that makes the batch too large."""
+    """The same records in the topic's compression. Raises ApiError if that makes the batch too large."""
     assert rules.compression is not None
     result = build(
         records(buffer, batch),
@@ -181,7 +182,7 @@ def recompressed(buffer: Buffer, batch: BatchHeader, rules: AppendRules) -> byte
 
 
 def stamp_time(buffer: bytearray | memoryview, batch: BatchHeader, now_wall: int) -> BatchHeader:
-    """Make the broker's clock the time of every record (LogAppendTime), in place."""
+    """Set the time of every record to the broker's clock (LogAppendTime), in place."""
     stamp_log_append_time(buffer, batch, now_wall)
     return batch._replace(attributes=batch.attributes | LOG_APPEND_TIME, max_timestamp=now_wall)
 

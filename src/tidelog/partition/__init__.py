@@ -1,6 +1,6 @@
-"""One replica of a partition: a log, an epoch and a role.
+"""One replica of a partition: a log, an epoch and a role. Start from `Partition`.
 
-Start from `Partition`. It has a `Leader` or a `Follower`, each with only what that role needs. Arithmetic lives in
-`progress` (what a leader knows of the others) and `truncation` (where logs part). Nothing here calls upward: methods
-return what happened, and the node acts on it. The rules are numbered in ARCHITECTURE.md.
+It has a `Leader` or a `Follower`, each with only the fields of that role. Arithmetic is in `progress` (what a leader
+knows about the other replicas) and `truncation` (where logs diverge). Nothing here calls upward: methods return what
+happened, and the node acts on it. The rules are numbered in ARCHITECTURE.md.
 """

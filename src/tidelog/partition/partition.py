@@ -1,7 +1,7 @@
 """One replica of one partition: its log, its epochs and its role (rules 1 to 7 and 9).
 
-Invariants: log start ≤ HW ≤ LEO (I1); within one leader's epoch HW never descends (I6); a role belongs to exactly one
-leader epoch, so "am I the leader of this epoch?" is asked in `leading` alone.
+Invariants: log start ≤ HW ≤ LEO (I1); within one leader epoch HW never decreases (I6); a role belongs to exactly one
+leader epoch, so only `leading` checks whether this replica leads in the present epoch.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,11 +21,11 @@ from tidelog.ports import Buffer
 
 ACKS_ALL = -1
 NEVER = 2**63 - 1
-"""flush.messages and flush.ms where no flush is asked for."""
+"""flush.messages and flush.ms if no flush is configured."""
 
 
 class Assignment(NamedTuple):
-    """What LeaderAndIsr says of a partition; applied iff (leader_epoch, partition_epoch) is higher (rule 7)."""
+    """A partition's state in LeaderAndIsr; applied only if (leader_epoch, partition_epoch) is higher (rule 7)."""
 
     leader: int
     leader_epoch: int
@@ -36,13 +36,13 @@ class Assignment(NamedTuple):
 
 
 class DirtyPartitions(Protocol):
-    """The partitions of a fetch session that changed since it was answered: an insertion-ordered set."""
+    """The partitions of a fetch session that changed since its last response: an insertion-ordered set."""
 
     def __setitem__(self, name: TopicPartition, value: None) -> None: ...
 
 
 class Traffic:
-    """What went through a replica since this broker opened it: from and to clients, from and to other replicas."""
+    """Records and bytes since this broker opened the replica: from and to clients, from and to other replicas."""
 
     __slots__ = ("bytes_in", "bytes_out", "records_in", "replicated_in", "replicated_out")
 
@@ -80,8 +80,8 @@ class Partition:
         self.config = config
         self.lag_ms = lag_ms
         self.changed = changed
-        """Shared by all replicas of the broker: the dirty ones, for whoever waits, and whether followers are to hear of
-        them at once. The node empties it."""
+        """Shared by all replicas of the broker: the dirty partitions, and whether followers must be notified at once.
+        The node empties it."""
         self.generation = generation
         self.epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
@@ -100,7 +100,7 @@ class Partition:
 
     @property
     def leader_id(self) -> int:
-        """Whom this replica believes to lead, NO_LEADER where nobody does."""
+        """The leader as this replica knows it, NO_LEADER if there is none."""
         if type(self.role) is Follower:
             return self.role.leader
         return NO_LEADER if self.role is None else self.broker_id
@@ -108,7 +108,7 @@ class Partition:
     # Roles.
 
     def assign(self, assignment: Assignment, now: Time) -> bool:
-        """Take the state given by the controller, unless it is not newer than what is held."""
+        """Apply the controller's state, unless it is not newer than the present one; returns whether it was applied."""
         if not self.is_newer(assignment):
             return False
         new_epoch = assignment.leader_epoch > self.epoch
@@ -125,7 +125,7 @@ class Partition:
         return True
 
     def is_newer(self, assignment: Assignment) -> bool:
-        """What is told may come late, and out of order."""
+        """Assignments may arrive late, and out of order."""
         return (assignment.leader_epoch, assignment.partition_epoch) > (self.epoch, self.partition_epoch)
 
     def _lead(self, assignment: Assignment, now: Time) -> None:
@@ -156,21 +156,21 @@ class Partition:
         self.role = Follower(leader, asking=self.generation.asks_before_fetching(self.log.epochs.latest))
 
     def fail(self) -> None:
-        """The folder refused: no role until a restart. A leader that no follower can fetch from would otherwise take
-        all of them out of its ISR, and nobody could replace it."""
+        """The log directory failed: no role until a restart. A leader that no follower can fetch from would otherwise
+        remove all of them from its ISR, and no other replica could take over."""
         self.failed = True
         self.role = None
         self.mark_dirty()
 
     def leading(self) -> Leader:
-        """The leader's role, or NOT_LEADER_OR_FOLLOWER."""
+        """The leader's role; otherwise raises NOT_LEADER_OR_FOLLOWER."""
         role = self.role
         if type(role) is Leader:
             return role
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if self.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def check_epoch(self, epoch: int) -> None:
-        """Rule 7: the sender's belief must be this replica's (-1: it has none)."""
+        """Rule 7: the sender's leader epoch must be this replica's (-1: it has none)."""
         if epoch not in (NO_EPOCH, self.epoch):
             code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
             raise ApiError(code)
@@ -184,13 +184,13 @@ class Partition:
 
     @property
     def durable_end(self) -> int:
-        """This replica's contribution to HW: its LEO, or while a flush is due only what is durable (rule 2)."""
+        """This replica's contribution to HW: its LEO, or only the durable part while a flush is due (rule 2)."""
         return self.log.recovery_point if self.flush_pending else self.log.log_end_offset
 
     def append(
         self, records: Buffer, acks: int, now: Time, *, from_client: bool = True, transaction_version: int = 0
     ) -> Appended:
-        """Append as leader (rule 4). The caller tries the high watermark once for all it appended."""
+        """Append as leader (rule 4). The caller calls `advance` once for all of its appends."""
         role = self.leading()
         if self.full:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log folder of {self.name} is full")
@@ -209,7 +209,7 @@ class Partition:
         return appended
 
     def advance(self, now: Time, eligible: Collection[int]) -> bool:
-        """Try rule 1; whether the high watermark moved."""
+        """Apply rule 1; returns whether the high watermark moved."""
         role = self.role
         if type(role) is not Leader or self.high_watermark == self.log.log_end_offset:
             return False
@@ -226,7 +226,7 @@ class Partition:
         return True
 
     def is_held(self, role: Leader) -> bool:
-        """Whether the high watermark must stay where it is: too few are known to have what it would commit."""
+        """Whether the high watermark must not move: too few replicas are known to have what it would commit."""
         return len(role.isr) < self.min_in_sync
 
     def grown(self, now: Time) -> None:
@@ -239,13 +239,13 @@ class Partition:
         return (config.flush_messages < NEVER or config.flush_ms < NEVER) and self.log.flush_due(now)
 
     def flushed(self, end: int, now: Time) -> None:
-        """What the log had when it ended at `end` is durable; what came since may be due already."""
+        """The log up to `end` is durable; later appends may be due already."""
         self.log.mark_synced(end)
         self.flush_pending = self._flush_due(now)
         self.mark_dirty()
 
     def mark_dirty(self, *, for_followers: bool = True) -> None:
-        """Not for followers: a high watermark alone, which rides on what they are told next."""
+        """`for_followers=False` for a new high watermark alone, which followers get with their next response."""
         self.changed[self.name] = for_followers or self.changed.get(self.name, False)
         for dirty in self.sessions.values():
             dirty[self.name] = None
@@ -253,7 +253,7 @@ class Partition:
     # Leader: followers.
 
     def follower_fetched(self, replica: int, offset: int, log_start: int, broker_epoch: int, now: Time) -> Progress:
-        """Record where a follower is; the caller then tries `advance` and `expansion`."""
+        """Record the progress of a follower; the caller then calls `advance` and `expansion`."""
         role = self.leading()
         progress = role.remote.get(replica)
         if progress is None or NO_EPOCH < broker_epoch < progress.broker_epoch:  # by a life that is over
@@ -264,7 +264,7 @@ class Partition:
         return progress
 
     def diverging(self, last_epoch: int, offset: int) -> EpochEnd | None:
-        """Where a log with `last_epoch` below `offset` parts from this one, or None where it does not (KIP-595)."""
+        """Where a log with `last_epoch` below `offset` diverges from this one; None if it does not (KIP-595)."""
         if last_epoch == NO_EPOCH:
             return None if offset <= self.log.log_end_offset else self.epoch_end(self.log.epochs.latest)
         found = self.epoch_end(last_epoch)
@@ -277,7 +277,7 @@ class Partition:
         return EpochEnd(*self.log.epochs.end_offset_for(epoch, self.log.log_end_offset))
 
     def expansion(self, replica: int, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
-        """The ISR with this replica in it, where rule 3 lets it join."""
+        """The ISR with this replica added, if rule 3 allows it."""
         role = self.role
         if type(role) is not Leader or own_epoch == NO_EPOCH:
             return None
@@ -286,9 +286,10 @@ class Partition:
         return role.propose((*role.isr, replica), self.partition_epoch, self.broker_id, own_epoch)
 
     def rejoin(self, now: Time, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
-        """The ISR with all that rule 3 lets join. A caught-up follower of an idle partition has nothing to fetch, so
-        the leader must come back to it when what kept it out is gone: an election, a change in flight, a new life.
-        Whoever would be put out again at once, for it has not fetched lately, may be dead and is left out."""
+        """The ISR with all replicas that rule 3 allows. A caught-up follower of an idle partition has nothing to
+        fetch, so the leader must check again when the reason for its exclusion is gone: an election, a change in
+        flight, a restart. A replica that has not fetched lately is left out: it may be dead, and would be removed
+        again at once."""
         role = self.role
         if type(role) is not Leader or own_epoch == NO_EPOCH or len(role.isr) == len(self.replicas):
             return None
@@ -301,7 +302,7 @@ class Partition:
         return role.propose((*role.isr, *ready), self.partition_epoch, self.broker_id, own_epoch) if ready else None
 
     def shrink(self, now: Time, own_epoch: int) -> Proposal | None:
-        """The ISR without those that fell behind, where there are any and no change is in flight."""
+        """The ISR without the replicas that fell behind; None if there are none or a change is in flight."""
         role = self.role
         if type(role) is not Leader or own_epoch == NO_EPOCH or role.proposal is not None or len(role.isr) <= 1:
             return None
@@ -312,7 +313,7 @@ class Partition:
         return role.propose(rest, self.partition_epoch, self.broker_id, own_epoch)
 
     def proposal_accepted(self, proposal: Proposal, isr: Sequence[int], partition_epoch: int) -> bool:
-        """The controller committed the ISR; whether this still was the change in flight."""
+        """The controller committed the ISR; returns whether this was still the change in flight."""
         role = self.role
         if type(role) is not Leader or role.proposal is not proposal or partition_epoch < self.partition_epoch:
             return False
@@ -328,21 +329,22 @@ class Partition:
     # Reading.
 
     def read(self, offset: int, max_bytes: int, limit: int, *, at_least_one: bool) -> FileSlice | None:
-        """For whoever may read: of a replica without a role nobody knows whether it still is one. May be Unsound."""
+        """Raises ApiError for a replica without a role, because it may not be a replica any more. May raise Unsound."""
         if self.role is None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if self.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return integrity.read(self.log, offset, max_bytes, limit, at_least_one=at_least_one)
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of a transaction that is open, or whose marker is not committed; else HW. Never below the
-        log's start, which DeleteRecords may have moved into the transaction."""
+        """The first offset of a transaction that is open, or whose marker is not committed; otherwise HW. Never below
+        the log's start, which DeleteRecords may have moved into the transaction."""
         return max(self.log.producers.last_stable_offset(self.high_watermark), self.log.log_start_offset)
 
     # Follower.
 
     def append_from_leader(self, records: Buffer, high_watermark: int, log_start: int, now: Time) -> bool:
-        """Append what the leader sent and take its watermarks (rule 2); whether anything changed for readers."""
+        """Append the leader's records and apply its watermarks (rule 2); returns whether anything changed for
+        readers."""
         appended = self.log.append_as_follower(records, now) if len(records) else None
         if log_start > self.log.log_start_offset:
             self.log.advance_start(log_start)
@@ -357,7 +359,7 @@ class Partition:
         return appended is not None or moved
 
     def reconcile(self, leader: EpochEnd) -> Cut:
-        """Cut this log where the leader's answer says (rule 5)."""
+        """Truncate this log according to the leader's response (rule 5)."""
         cut = self.generation.cut_point(
             leader,
             self.epoch_end(leader.epoch),
@@ -374,12 +376,12 @@ class Partition:
         return done
 
     def start_over_at(self, offset: int) -> None:
-        """The leader's log begins behind this one, or parts from it below its start: begin anew at that start."""
+        """The leader's log begins after this one, or diverges below its start: start again, empty, at its start."""
         self.log.truncate_fully_and_start_at(offset)
         self.high_watermark = offset
 
     def delete_records_before(self, offset: int) -> int:
-        """DeleteRecords on the leader: the new log start (-1 means the high watermark)."""
+        """DeleteRecords on the leader; returns the new log start (-1 means the high watermark)."""
         self.leading()
         target = self.high_watermark if offset == -1 else offset
         if not 0 <= target <= self.high_watermark:
@@ -396,7 +398,7 @@ class Partition:
         return min([self.log.log_start_offset, *starts])
 
     def check_invariants(self) -> None:
-        """Assert what must hold at every step (I1, I14)."""
+        """Assert the invariants of every step (I1, I14)."""
         log = self.log
         assert log.log_start_offset <= self.high_watermark <= log.log_end_offset, repr(self)
         assert log.recovery_point <= log.log_end_offset, repr(self)

@@ -1,9 +1,10 @@
-"""Replication throttles (KIP-73): so many bytes a second for replicas that catch up, over all throttled partitions.
+"""Replication throttles (KIP-73): a limit in bytes per second for replicas that catch up, over all throttled
+partitions.
 
-Credit grows with time, up to a second's worth, and what is copied is taken from it; a batch that is larger than the
-credit makes a debt that is waited for. So the rate holds over any long span for those that wait, whatever the batches
-are. What replicas in sync fetch of throttled partitions counts, too, as in Kafka, but is never held back: their debt
-ends at `MOST_DEBT_MS`, and what they copy beyond it is above the rate.
+Credit grows with time, up to one second's worth, and copied bytes are subtracted; a batch larger than the credit leaves
+a debt. The rate therefore holds over any long period, whatever the batch sizes. Fetches of throttled partitions by
+in-sync replicas count too, as in Kafka, but are never delayed: their debt is limited by `MOST_DEBT_MS`, and what they
+copy beyond it exceeds the rate.
 """
 
 from collections.abc import Callable, Collection
@@ -15,18 +16,18 @@ from tidelog.model import Time, TopicPartition
 from tidelog.partition.partition import Partition
 
 NO_LIMIT = 2**63 - 1
-"""The rate where no throttle is set."""
+"""The rate if no throttle is set."""
 MOST_CREDIT_MS = 1000
 MOST_DEBT_MS = 10_000
-"""What replicas in sync copy without credit makes no larger debt: about Kafka's window of eleven seconds."""
+"""In-sync replicas without credit create no larger debt: about Kafka's window of eleven seconds."""
 PORTION = 10
-"""One answer is given this part of a second's bytes, if there is credit for less."""
+"""If there is less credit, a response still gets this fraction of one second's bytes."""
 ALL: Collection[int] = range(2**31)
 
 
 class Throttle:
-    """One direction of one broker. `listed`: which option of a topic names its throttled replicas. `held` are the
-    partitions that were left out of an answer; their readers must be told when there is credit again."""
+    """One direction of one broker. `listed` returns the topic option that names throttled replicas. `held` are
+    partitions that were left out of a response; their readers must be notified when there is credit again."""
 
     def __init__(self, broker: int, listed: Callable[[TopicConfig], Collection[str]]) -> None:
         self.rate = NO_LIMIT
@@ -42,7 +43,7 @@ class Throttle:
         return f"<Throttle {self.rate} B/s, credit {self._credit:.0f}>"
 
     def covers(self, partition: Partition) -> bool:
-        """Whether the partition's replica here is throttled."""
+        """Whether the local replica of the partition is throttled."""
         if self.rate == NO_LIMIT:
             return False
         topic, config = partition.name.topic, partition.config
@@ -52,21 +53,21 @@ class Throttle:
         return partition.name.partition in known[1]
 
     def _partitions(self, entries: Collection[str]) -> Collection[int]:
-        """`*`, `none`, or `partition:broker` of which this broker's are taken."""
+        """`*`, `none`, or `partition:broker` entries, of which this broker's are used."""
         if "*" in entries:
             return ALL
         pairs = (entry.partition(":") for entry in entries if ":" in entry)
         return frozenset(int(partition) for partition, _, broker in pairs if int(broker) == self._broker)
 
     def set_rate(self, rate: int, now: int) -> None:
-        """From now on; a debt made at another rate is forgiven."""
+        """The new rate applies from now on; a debt at the old rate is dropped."""
         if rate != self.rate:
             self.rate = rate
             self._credit, self._at = 0.0, now
             self._set_alarm()
 
     def room(self, now: int, spent: int = 0) -> int:
-        """How many bytes may be copied now, `spent` being spoken for already; 0 while there is none."""
+        """The number of bytes that may be copied now, with `spent` already used; 0 if there is no credit."""
         if self.rate == NO_LIMIT:
             return NO_LIMIT
         self._earn(now)
@@ -88,7 +89,7 @@ class Throttle:
             self._set_alarm()
 
     def hold(self, partition: TopicPartition) -> None:
-        """The partition was left out of an answer."""
+        """The partition was left out of a response."""
         self.held[partition] = None
         self._set_alarm()
 
@@ -98,7 +99,7 @@ class Throttle:
 
     @property
     def free_at(self) -> int | None:
-        """From when on there is room, as of the last question for it; None where there was some, or never will be."""
+        """When there is credit again, as of the last call of `room`; None if there was some, or there never will be."""
         if self._credit >= 0 or self.rate in (0, NO_LIMIT):
             return None
         return self._at - int(self._credit * 1000 // self.rate)
@@ -111,7 +112,7 @@ class Throttle:
         return self._at if self.free_at is None else self.free_at
 
     def release(self, now: int) -> list[TopicPartition]:
-        """The partitions that were held, once there is room; also where the throttle was taken away meanwhile."""
+        """The held partitions, once there is credit, or once the throttle was removed."""
         if not self.held or not self.room(now):
             return []
         freed, self.held = list(self.held), {}
@@ -120,7 +121,7 @@ class Throttle:
 
 
 class ReplicationThrottles:
-    """A broker's, as its options say: `leader` for what others copy from it, `follower` for what it copies."""
+    """A broker's throttles: `leader` for what others copy from it, `follower` for what it copies."""
 
     def __init__(self, broker_id: int, find: Callable[[str, int], Partition | None]) -> None:
         self.leader = Throttle(broker_id, _leaders)
@@ -136,7 +137,7 @@ class ReplicationThrottles:
 
     @property
     def alarm(self) -> Alarm:
-        """The leader's. (Fetching looks after itself.)"""
+        """The leader's alarm. (Fetching handles the follower's.)"""
         return self.leader.alarm
 
     @property
@@ -144,7 +145,7 @@ class ReplicationThrottles:
         return self.leader.next_deadline
 
     def wake(self, now: Time) -> None:
-        """Followers hear of what was held back from them."""
+        """Notify followers of partitions that were held back."""
         for name in self.leader.release(now.mono):
             partition = self._find(*name)
             if partition is not None:

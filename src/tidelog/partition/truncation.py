@@ -1,8 +1,8 @@
-"""Where a follower cuts its log before it follows a new leader: four generations of Kafka, a class each.
+"""Where a follower truncates its log before it follows a new leader: four generations of Kafka, one class each.
 
 Production runs KIP_320 only. The older ones exist for the lab and as mutants of the simulator: they lose acknowledged
-records or let logs diverge (REPLICATION: truncation, by generation). The oldest brings the controller of its time,
-which looks at who is there and not at whether it is the same process as before.
+records or let logs diverge (REPLICATION: truncation, by generation). The oldest one brings the controller of its time,
+which checks whether a broker is alive, but not whether it is the same process as before.
 """
 
 from typing import NamedTuple
@@ -13,34 +13,35 @@ UNDEFINED = -1
 
 
 class EpochEnd(NamedTuple):
-    """The answer of rule 6: the largest known epoch that is not newer than the asked one, and where it ends."""
+    """The result of rule 6: the largest known epoch not above the requested one, and where it ends."""
 
     epoch: int
     end_offset: int
 
 
 class Cut(NamedTuple):
-    """Truncate to `offset`; `settled` when the logs then agree, else ask again with the epoch that is left."""
+    """Truncate to `offset`; if `settled` the logs then agree, otherwise send another request with the remaining
+    epoch."""
 
     offset: int
     settled: bool
 
 
 class Generation:
-    """One method for each decision; the base is production, KIP-320: requests carry the current leader epoch, and a
-    fetch carries the last fetched one, so the leader finds where the logs part."""
+    """One method per decision. The base class is production, KIP-320: requests carry the current leader epoch, and a
+    fetch carries the last fetched one, so the leader finds where the logs diverge."""
 
     name = "kip_320"
     trusts_restarts = False
-    """The controller lets a broker that is back at once keep its place in the ISR (before broker epochs, KIP-903)."""
+    """The controller lets a broker that is back at once stay in the ISR (before broker epochs, KIP-903)."""
     uses_answered_epoch = True
-    """The epoch in an answer to OffsetsForLeaderEpoch counts (KIP-279), not only the offset."""
+    """The epoch in the response to OffsetsForLeaderEpoch is used (KIP-279), not only the offset."""
 
     def __repr__(self) -> str:
         return f"<generation {self.name}>"
 
     def cut_on_following(self, high_watermark: int) -> int | None:  # noqa: ARG002
-        """Where to cut as soon as a leader is known, or None."""
+        """Where to truncate as soon as a leader is known, or None."""
         return None
 
     def asks_before_fetching(self, latest_epoch: int) -> bool:  # noqa: ARG002
@@ -52,7 +53,7 @@ class Generation:
         return leader_epoch, latest_epoch
 
     def cut_point(self, leader: EpochEnd, own: EpochEnd, *, end: int, start: int, high_watermark: int) -> Cut:
-        """Rule 5: where to cut, given the leader's answer and this log's own (epoch, end) for the answered epoch."""
+        """Rule 5: where to truncate, given the leader's response and this log's own (epoch, end) for the same epoch."""
         if leader.end_offset == UNDEFINED:
             return Cut(min(high_watermark, end), settled=True)
         if own.epoch == UNDEFINED:
@@ -63,7 +64,7 @@ class Generation:
 
 
 class _Kip279(Generation):
-    """Asks where the leader's epoch ends, and compares epochs; requests are not fenced yet."""
+    """Requests the end of the leader's epoch, and compares epochs; requests are not fenced yet."""
 
     name = "kip_279"
 
@@ -75,7 +76,7 @@ class _Kip279(Generation):
 
 
 class _Kip101(_Kip279):
-    """Takes only the offset of the answer."""
+    """Uses only the offset of the response."""
 
     name = "kip_101"
     uses_answered_epoch = False
@@ -86,7 +87,7 @@ class _Kip101(_Kip279):
 
 
 class _HighWatermark(_Kip101):
-    """Cuts to its own high watermark, and asks nobody."""
+    """Truncates to its own high watermark, without a request."""
 
     name = "high_watermark"
     trusts_restarts = True

@@ -1,6 +1,6 @@
-"""Compaction: each key's last record stays, what it replaced goes (Kafka's log cleaner).
+"""Compaction: keep the last record of each key and remove the earlier ones (Kafka's log cleaner).
 
-`candidates` says what of a log may be compacted and whether it is worth it; `compactor` rewrites groups of segments,
-in small steps and under its caller's pace; `survivors` decides what of a batch stays; `replacement` exchanges the files
-so that a crash at any point leaves the old ones or the new ones.
+`candidates` selects what may be compacted and whether it is worthwhile; `compactor` rewrites groups of segments in
+small steps, paced by its caller; `survivors` decides which records of a batch stay; `replacement` replaces the files so
+that a crash at any point leaves the old ones or the new ones.
 """

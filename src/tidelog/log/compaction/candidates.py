@@ -1,7 +1,7 @@
-"""What of a log may be compacted now, and which log is the next to be: Kafka's choice.
+"""What of a log may be compacted now, and which log to compact next: Kafka's choice.
 
-The clean part ends where the last pass did; the dirty part reaches from there to the first segment that may not be
-compacted: the active one, one with an offset that is not stable yet, or one younger than `min.compaction.lag.ms`.
+The clean part ends where the last pass did. The dirty part ends at the first segment that may not be compacted: the
+active one, one with an offset that is not stable yet, or one younger than `min.compaction.lag.ms`.
 """
 
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ LONGEST_WAIT = 2**63 - 1
 
 
 class Candidate(NamedTuple):
-    """A log as it was after `cuts` cuts, its dirty part [first_dirty, end), and the sizes of both parts in bytes.
-    `overdue`: its oldest dirty record is older than `max.compaction.lag.ms`."""
+    """A log when its `cuts` counter had this value, its dirty part [first_dirty, end), and the sizes of both parts in
+    bytes. `overdue`: its oldest dirty record is older than `max.compaction.lag.ms`."""
 
     log: Log
     cuts: int
@@ -70,6 +70,6 @@ def _is_overdue(segment: Segment, lag_ms: int, wall: int) -> bool:
 
 
 def dirtiest(candidates: Iterable[Candidate]) -> Candidate | None:
-    """The one to compact next; None where none is worth it."""
+    """The log to compact next; None if none is worthwhile."""
     worthy = (one for one in candidates if one.is_cleanable)
     return max(worthy, key=lambda one: (one.overdue, one.dirty_ratio), default=None)

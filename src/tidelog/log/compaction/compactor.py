@@ -1,8 +1,8 @@
-"""One pass over a log: learn the last offset of each key in the dirty part, then rewrite the log up to there, group by
-group of segments.
+"""One pass over a log: collect the last offset of each key in the dirty part, then rewrite the log up to there, one
+group of segments after another.
 
-A generator: it reads and writes a little, says so, and is resumed when its caller sees fit; it never waits itself. A
-change of the log that touches what is being rewritten (a truncation, a deletion) makes the pass give up.
+A generator: it reads and writes a little, yields what it did, and is resumed when its caller decides; it never waits
+itself. If the log changes where it is being rewritten (a truncation, a deletion), the pass stops.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ STEP_BYTES = 256 * 1024
 
 
 class Compacted(NamedTuple):
-    """The log is clean below `end`; sizes in bytes of what was read of it and of what took its place."""
+    """The log is clean below `end`; sizes in bytes before and after."""
 
     end: int
     bytes_before: int
@@ -41,8 +41,8 @@ class Compacted(NamedTuple):
 
 
 def compact(found: Candidate, wall: int, memory_bytes: int) -> Steps[Compacted | None]:
-    """None where the log changed underneath. DiskFailed where the disk refuses; CorruptLog where the log cannot be
-    compacted as it is: nothing of it has changed then."""
+    """None if the log changed in the meantime. Raises DiskFailed if the disk refuses, and CorruptLog if the log cannot
+    be compacted: nothing of it has changed then."""
     newest, log = OffsetMap(memory_bytes), found.log
     try:
         sizes = yield from _replace_all(log, found, wall, newest)
@@ -57,7 +57,7 @@ def compact(found: Candidate, wall: int, memory_bytes: int) -> Steps[Compacted |
 
 
 def _replace_all(log: Log, found: Candidate, wall: int, newest: OffsetMap) -> Steps[tuple[int, int] | None]:
-    """Every group, by what is learned; the sizes before and after."""
+    """Rewrite every group; returns the sizes before and after."""
     cuts = found.cuts
     if not (yield from _build_offset_map(log, found, newest, cuts)):
         return None
@@ -81,7 +81,7 @@ def _replace_all(log: Log, found: Candidate, wall: int, newest: OffsetMap) -> St
 
 
 def _build_offset_map(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bool]:
-    """Fill the map from the dirty part, as far as its memory goes; whether the log stayed as it is."""
+    """Fill the map from the dirty part until its memory is full; returns whether the log did not change."""
     passed = PassedTransactions()
     first = log.segments.floor(found.first_dirty)
     dirty = [segment for segment in list(log.segments)[first:-1] if segment.base_offset < found.end]
@@ -114,7 +114,7 @@ def _map_batch(chunk: memoryview, batch: BatchHeader, first_dirty: int, newest: 
 
 
 def _groups(log: Log, end: int) -> list[list[Segment]]:
-    """Neighbours that are at most one segment together, so that small ones do not stay for ever."""
+    """Adjacent segments that together fit into one, so that small segments are merged."""
     size_limit, index_limit = log.segment_bytes, log.config.segment_index_bytes
     groups: list[list[Segment]] = []
     total = total_index = 0
@@ -134,8 +134,9 @@ def _groups(log: Log, end: int) -> list[list[Segment]]:
 
 
 def _rewrite(log: Log, group: list[Segment], rules: RetentionRules, cuts: int) -> Steps[list[Segment] | None]:
-    """What stays of the group, in `.cleaned` files that are durable; None where the log changed underneath. A pass that
-    is dropped half-way leaves its files to recovery: what is dropped late must not touch the files of another life."""
+    """The remaining records of the group, in durable `.cleaned` files; None if the log changed in the meantime. If a
+    pass is dropped half-way, recovery removes its files: a late removal must not touch the files of a new log in the
+    same folder."""
     output = Rewritten(log, group[0].base_offset)
     survivor = batch = None
     try:
@@ -165,17 +166,17 @@ def _rewrite(log: Log, group: list[Segment], rules: RetentionRules, cuts: int) -
 
 
 def _reach(log: Log, segment: Segment) -> int:
-    """One past the last offset that the segment may hold."""
+    """One past the last offset that the segment may contain."""
     return log.segments.end_of(log.segments.floor(segment.base_offset), log.log_end_offset)
 
 
 def _is_cut(log: Log, cuts: int) -> bool:
-    """Whether records were taken out of the log since: a pass knows it by other segments."""
+    """Whether records were removed from the log since the pass started."""
     return log.failed or log.cuts != cuts
 
 
 def _walk(segment: Segment, offset: int = 0) -> Iterator[tuple[memoryview, BatchHeader]]:
-    """Every batch that ends at or above `offset`, in the chunk it was read with; ApiError where one is damaged."""
+    """Every batch that ends at or above `offset`, with the chunk it was read in. Raises ApiError if one is damaged."""
     position = segment.offsets.floor(offset)
     while position < segment.size:
         chunk = memoryview(segment.file.read(position, min(STEP_BYTES, segment.size - position)))

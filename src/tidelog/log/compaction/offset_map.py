@@ -1,26 +1,26 @@
-"""Which is the last offset of each key in the part of the log that is being compacted, in bounded memory."""
+"""The last offset of each key in the part of the log that is being compacted, in bounded memory."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import md5
 from zlib import crc32
 
 ENTRY_BYTES = 128
-"""About what an entry takes: a key of a few bytes, an offset, and their place in the table."""
+"""The approximate size of an entry: a key of a few bytes, an offset, and their slot in the table."""
 
 _LONG_KEY = 32
 _TABLES = 64
-"""A table that grows is copied whole, and one that goes is taken apart entry by entry: one of a million keys would hold
-the loop for tens of milliseconds."""
+"""A table that grows is copied as a whole, and one that is freed is freed entry by entry: a single table of a million
+keys would block the loop for tens of milliseconds."""
 
 _LAST_TABLE = _TABLES - 1
 
 
 class OffsetMap:
-    """Keys of 32 bytes and more are kept by their digest, as Kafka keeps all of them; shorter ones as they are.
+    """Keys of 32 bytes and more are stored as digests, as Kafka does for all keys; shorter ones are stored as they are.
 
-    `end` is one past the last offset that was looked at: of later records the map knows nothing. Once `mark` is
-    through, a record that was put is judged by its offset alone: to look one of a million keys up costs misses of the
-    processor's cache for its place, its entry, the key and the offset.
+    `end` is one past the last offset that was processed: the map has nothing about later records. After `mark` a record
+    is decided by its offset alone: looking up one of a million keys takes cache misses for its slot, its entry, the key
+    and the offset.
     """
 
     __slots__ = ("_first", "_limit", "_passed", "_room", "_stays", "_tables", "end")
@@ -41,13 +41,13 @@ class OffsetMap:
 
     @property
     def is_full(self) -> bool:
-        """The tables are counted only where so many records came since that they may be full."""
+        """The tables are counted only after enough records to fill them."""
         if self._room <= 0:
             self._room = self._limit - len(self)
         return self._room <= 0
 
     def put_all(self, keys: Sequence[bytes | None], deltas: Sequence[int], base_offset: int, first: int) -> None:
-        """Take in the records at `first` and above, in their order."""
+        """Add the records at `first` and above, in their order."""
         tables, first_delta = self._tables, first - base_offset
         self._room -= len(keys)
         for key, delta in zip(keys, deltas, strict=True):
@@ -56,7 +56,7 @@ class OffsetMap:
                 tables[crc32(short) & _LAST_TABLE][short] = base_offset + delta
 
     def _last_offsets(self, keys: Sequence[bytes | None]) -> list[int]:
-        """The last offset of each; -1 where the map does not have it."""
+        """The last offset of each key; -1 if the map does not have it."""
         tables, found = self._tables, []
         for key in keys:
             if key is None:
@@ -67,12 +67,12 @@ class OffsetMap:
         return found
 
     def pass_over(self, start: int, end: int) -> None:
-        """The records of [start, end) were not put: of them, too, the map knows nothing."""
+        """The records of [start, end) were not added: the map has nothing about them either."""
         self._passed.append((start, end))
 
     def mark(self, first: int) -> Iterator[None]:
-        """All keyed records of [first, end) were put or passed over: note which of them are the last of their keys,
-        piece by piece. Nothing is noted where that would take more memory than the keys may."""
+        """All keyed records of [first, end) were added or passed over: mark those that are the last of their keys,
+        piece by piece. Does nothing if that would take more memory than the keys may."""
         if self.end - first > self._limit * ENTRY_BYTES:
             return
         stays, limit = bytearray(self.end - first), self.end
@@ -87,7 +87,8 @@ class OffsetMap:
         self._first, self._stays = first, stays
 
     def staying(self, keys: Sequence[bytes | None], deltas: Sequence[int], base_offset: int) -> list[int]:
-        """The numbers of those records that stay: of the last offset known of their keys, or not looked at before."""
+        """The numbers of the records that stay: those with the last known offset of their key, and those that were not
+        processed."""
         marked, known = base_offset - self._first, self.end - base_offset
         if 0 <= marked < len(self._stays):
             stays = self._stays
@@ -104,7 +105,7 @@ class OffsetMap:
         ]
 
     def emptied(self) -> Iterator[None]:
-        """Let it all go, piece by piece."""
+        """Free the memory, piece by piece."""
         for table in self._tables:
             table.clear()
             yield

@@ -1,12 +1,14 @@
-"""The segments that take the place of a group: written as Kafka's `.cleaned` files, then exchanged for it, so that a
-crash or a power loss at any point leaves the group or what replaces it.
+"""The segments that replace a group: written as Kafka's `.cleaned` files, then swapped, so that a crash or a power loss
+at any point leaves the group or its replacement.
 
-1. `.cleaned` → `.swap`, the last segment first; durable. Before the lowest has its new name, recovery undoes all of it;
-   from then on it finishes it. 2. The old files → `.deleted`; durable. 3. `.swap` → their own names.
+1. `.cleaned` → `.swap`, the last segment first; durable. Until the first segment is renamed, recovery undoes all of it;
+   from then on it finishes it.
+2. The old files → `.deleted`; durable.
+3. `.swap` → their final names.
 
-Between the steps the log is in use. From 2 on it is made of the new segments, whatever their files are called. Whoever
-takes records out of the log takes the `.swap` files away first (`Log._interrupt`), or, from 2 on, does 3: recovery
-finds no `.swap` file that is older than a change of the log.
+The log is in use between the steps. From 2 on it consists of the new segments, whatever their files are called. Before
+records are removed from the log, the `.swap` files are removed (`Log._cancel_replacement`) or, from 2 on, step 3 is
+done: recovery never finds a `.swap` file that is older than a change of the log.
 """
 
 from collections.abc import Sequence
@@ -28,7 +30,7 @@ BUFFER_BYTES = 256 * 1024
 
 
 class Rewritten:
-    """Usually one segment; more where `segment.bytes` has become smaller since the group was written."""
+    """Usually one segment; several if `segment.bytes` was reduced since the group was written."""
 
     def __init__(self, log: Log, base_offset: int) -> None:
         self._log = log
@@ -52,7 +54,7 @@ class Rewritten:
         self.segments.append(segment)
 
     def take(self, survivor: Survivor, batch: BatchHeader) -> None:
-        """What stays of `batch` comes next."""
+        """Append what remains of `batch`."""
         segment, length = self.segments[-1], len(survivor.data)
         is_full = segment.size + len(self._buffer) + length > self._log.segment_bytes
         is_far = batch.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
@@ -66,7 +68,7 @@ class Rewritten:
             self._write()
 
     def _base_for(self, batch: BatchHeader) -> int:
-        """Where the segment before ends, so that recovery takes a hole between them for no lost segment."""
+        """The end of the previous segment, so that recovery does not take a gap between them for a lost segment."""
         return self._end if batch.last_offset - self._end <= MAX_RELATIVE_OFFSET else batch.base_offset
 
     def _write(self) -> None:
@@ -79,11 +81,11 @@ class Rewritten:
         self._notes = []
 
     def note_aborted(self, aborted: Aborted) -> None:
-        """The marker that was taken last aborted this transaction, of which records were there."""
+        """The last marker aborted this transaction, and records of it were there."""
         self.segments[-1].note_aborted(aborted)
 
     def finish(self) -> list[File]:
-        """Everything is written; the files that must be durable before the group is replaced."""
+        """Everything is written; returns the files that must be durable before the group is replaced."""
         self._write()
         disk = self._log.segments.disk
         paths = [path for segment in self.segments for path in segment.write_indexes()]
@@ -103,12 +105,12 @@ class Rewritten:
         for segment in self.segments:
             segment.tail = None
             segment.cool()
-            with suppress(DiskFailed):  # told of by whoever needed the disk
+            with suppress(DiskFailed):  # reported by the operation that needed the disk
                 segment.remove_files()
 
 
 def replace(log: Log, group: Sequence[Segment], rewritten: Sequence[Segment]) -> Steps[bool]:
-    """Let `rewritten` take the group's place; whether it did."""
+    """Replace the group with `rewritten`; returns whether it did."""
     folder = FolderFile(log.segments.disk, log.folder)
     log.replacing = rewritten
     offer(rewritten)
@@ -125,6 +127,6 @@ def replace(log: Log, group: Sequence[Segment], rewritten: Sequence[Segment]) ->
 
 
 def offer(rewritten: Sequence[Segment]) -> None:
-    """From the last to the first, so that recovery never finds a first one without those behind it."""
+    """From the last segment to the first, so that recovery never finds the first one without the others."""
     for segment in reversed(rewritten):
         segment.rename(names.SWAP)

@@ -1,4 +1,4 @@
-"""What a pass tells its caller between two pieces of work, and what it then waits for."""
+"""What a pass yields between two pieces of work, and what it then waits for."""
 
 from collections.abc import Generator, Sequence
 from typing import NamedTuple, TypeVar
@@ -9,13 +9,13 @@ Result = TypeVar("Result")
 
 
 class Worked(NamedTuple):
-    """So many bytes were read and written since the last step; go on whenever it suits."""
+    """The number of bytes read and written since the last step; resume at any time."""
 
     bytes: int = 0
 
 
 class Flush(NamedTuple):
-    """Go on when these files are durable."""
+    """Resume when these files are durable."""
 
     files: Sequence[File]
 

@@ -1,12 +1,12 @@
-"""What of one batch stays (Kafka's retention checks, KIP-534 for delete horizons).
+"""Which records of a batch remain (Kafka's retention checks, KIP-534 for delete horizons).
 
-A record stays if nothing newer of its key is known; a tombstone also goes once its batch's delete horizon has passed.
-The first pass that meets a tombstone, or a marker of which nothing else is left, gives the batch its horizon: it then
-stands where the base timestamp was. An empty batch stays where it is the last thing known of its producer.
+A record remains if no newer one of its key is known. A tombstone is removed once its batch's delete horizon has passed.
+The first pass that finds a tombstone, or a marker whose transaction has no records left, gives the batch its horizon,
+which replaces the base timestamp. An empty batch remains if it is the last thing known about its producer.
 
-Of transactions, the data of aborted ones goes, and later the markers that ended them. A marker stays while a record of
-its transaction was there in this pass: without it a reader could not tell how the transaction ended. A pass that meets
-the marker alone gives it a delete horizon, and one after the horizon drops it.
+Of transactions, the data of aborted ones is removed, and later the markers that ended them. A marker remains while a
+record of its transaction was there in this pass: otherwise a reader could not tell how the transaction ended. A pass
+that finds the marker alone gives it a delete horizon; a pass after the horizon removes it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ from tidelog.wire.records import (
 
 
 class PassedTransactions:
-    """Told of every batch of a part of the log, in order."""
+    """The transactions of a part of the log; gets every batch of it, in order."""
 
     def __init__(self) -> None:
         self._coming: list[tuple[int, Aborted]] = []
@@ -47,13 +47,12 @@ class PassedTransactions:
         return f"<PassedTransactions {len(self._aborted)} aborted, {len(self._committed)} committed ones open>"
 
     def add(self, aborted: Iterable[Aborted]) -> None:
-        """Those that reach into the next part; one that spans several parts may come again."""
+        """Transactions with records in the next part; one that spans several parts may be added again."""
         for entry in aborted:
             heappush(self._coming, (entry.first_offset, entry))
 
     def take_kept(self) -> list[Aborted]:
-        """Aborted transactions that ended since this was last asked and of which data was seen: they stay in the
-        transaction index."""
+        """Aborted transactions with data that ended since the last call: they remain in the transaction index."""
         kept, self._kept = self._kept, []
         return kept
 
@@ -69,7 +68,7 @@ class PassedTransactions:
         return False
 
     def is_marker_alone(self, batch: BatchHeader, marker: Marker | None) -> bool:
-        """Whether of the transaction that this control batch ended nothing was seen."""
+        """Whether no record of the transaction that this control batch ended was found."""
         self._begin(batch.last_offset)
         producer = batch.producer_id
         if marker is None:
@@ -86,25 +85,25 @@ class PassedTransactions:
         return False
 
     def _begin(self, offset: int) -> None:
-        """Transactions that begin up to this offset are open now."""
+        """Open the transactions that begin up to this offset."""
         while self._coming and self._coming[0][0] <= offset:
             entry = heappop(self._coming)[1]
             self._aborted.setdefault(entry.producer_id, entry)
 
 
 RECORDS_PER_STEP = 250
-"""Records that are looked at in one go: half a millisecond."""
+"""The number of records that one step processes: half a millisecond."""
 
 
 class Survivor(NamedTuple):
-    """What takes a batch's place: its bytes, and the timestamp that the indexes note."""
+    """The bytes that replace a batch, and the timestamp for the indexes."""
 
     data: bytes | memoryview
     max_timestamp: int
 
 
 class LastOfProducer(NamedTuple):
-    """`offset` is the last offset of the producer's last batch of data; -1 where only a marker of `epoch` is known."""
+    """`offset` is the last offset of the producer's last data batch; -1 if only a marker of `epoch` is known."""
 
     offset: int
     epoch: int
@@ -128,7 +127,7 @@ class RetentionRules:
     delete_retention_ms: int
 
     def survivor(self, data: memoryview, batch: BatchHeader) -> Steps[Survivor | None]:
-        """What stays of the batch at this place in `data`; None where nothing does."""
+        """What remains of the batch in `data`; None if nothing does."""
         horizon = batch.base_timestamp if batch.has_delete_horizon else None
         if batch.is_control and not batch.count:
             return self._unless_last(batch)  # a marker was here, and its transaction
@@ -171,7 +170,7 @@ class RetentionRules:
         return survivor
 
     def _unless_last(self, batch: BatchHeader) -> Survivor | None:
-        """Nothing, or the emptied batch where it is the last thing known of its producer."""
+        """None, or the emptied batch if it is the last thing known about its producer."""
         last = self.lasts.get(batch.producer_id)
         if last is None:
             return None
@@ -181,7 +180,7 @@ class RetentionRules:
         return None
 
     def _with_horizon(self, survivor: Survivor, batch: BatchHeader) -> Steps[Survivor]:
-        """The records as they are, with their times told from the horizon on."""
+        """The same records, with timestamps relative to the horizon."""
         builder = BatchBuilder()
         builder.base_timestamp = self.wall + self.delete_retention_ms
         for number, record in enumerate(records(survivor.data), 1):
@@ -205,5 +204,5 @@ class RetentionRules:
 
 
 def emptied(batch: BatchHeader) -> Survivor:
-    """The batch without its records: its offsets and its producer's sequence are still there."""
+    """The batch without its records: it keeps its offsets and its producer's sequence."""
     return Survivor(rebuild(batch, b"", 0, batch.max_timestamp), NO_TIMESTAMP)
