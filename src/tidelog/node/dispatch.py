@@ -29,7 +29,7 @@ _KEY_AND_VERSION = Struct(">hh")
 _DEFERRED = (Deferred, Pending)
 _LET_THROUGH = (ProtocolViolation, AssertionError)
 
-OWN = Connection(0, "", "self", "ANONYMOUS")
+SELF = Connection(0, "", "self", "ANONYMOUS")
 
 
 class Dispatch:
@@ -98,7 +98,7 @@ class Dispatch:
         self._effects.append(Event("connection.refused", fields, level="warning"))
         self._effects.append(Close(connection.number, reason))
 
-    def _failed(self, ticket: Ticket, error: Exception) -> None:
+    def _request_failed(self, ticket: Ticket, error: Exception) -> None:
         """A request hit a bug, or a disk failure that its handler did not expect: then the folder goes offline, and the
         client retries elsewhere."""
         connection = ticket.connection
@@ -113,9 +113,9 @@ class Dispatch:
         fields = {
             "api": APIS[ticket.key].name,
             "version": ticket.version,
-            "peer": connection.peer if connection is not None else OWN.peer,
+            "peer": connection.peer if connection is not None else SELF.peer,
             "error": repr(error),
-            "at": _place(error),
+            "at": _location(error),
         }
         self._effects.append(Event("request.failed", fields, level="error"))
 
@@ -135,14 +135,14 @@ class Dispatch:
             answer = self._call(key, request, context)
             if connection.pipeline.waiting or type(answer) in _DEFERRED:
                 ticket = Ticket(connection, connection.pipeline.open(), key, version, header.correlation_id)
-                self._settle(ticket, answer, context)
+                self._answer_or_defer(ticket, answer, context)
             elif answer is not None:
                 parts = encode_response(key, answerable(key, version), header.correlation_id, answer)
                 self._outgoing.setdefault(connection.number, []).extend(parts)
         except _LET_THROUGH:
             raise
         except Exception as error:  # noqa: BLE001  (whatever it is, the others must not suffer)
-            self._failed(Ticket(connection, None, key, version, header.correlation_id), error)
+            self._request_failed(Ticket(connection, None, key, version, header.correlation_id), error)
         if context.effects:
             self._effects.extend(context.effects)
 
@@ -178,18 +178,18 @@ class Dispatch:
     def send_to_self(self, key: int, version: int, request: Any, owner: str, token: int, now: Time) -> None:
         """Serve a request of this broker to itself, without a socket."""
         header = RequestHeader(key, version, 0, None)
-        context = self._context(OWN, header, now)
+        context = self._context(SELF, header, now)
         context.listener = self._inter_broker
         ticket = Ticket(None, None, key, version, 0, owner, token)
         self._attempt(ticket, context, lambda: self._call(key, request, context))
 
     def _attempt(self, ticket: Ticket, context: Context, serve: Callable[[], Any]) -> None:
         try:
-            self._settle(ticket, serve(), context)
+            self._answer_or_defer(ticket, serve(), context)
         except _LET_THROUGH:
             raise
         except Exception as error:  # noqa: BLE001
-            self._failed(ticket, error)
+            self._request_failed(ticket, error)
         self._effects.extend(context.effects)
 
     def _call(self, key: int, request: Any, context: Context) -> Any:
@@ -198,7 +198,7 @@ class Dispatch:
             handle = self._handlers[key] = registry.handler(APIS[key])
         return handle(request, context)
 
-    def _settle(self, ticket: Ticket, answer: Any, context: Context) -> None:
+    def _answer_or_defer(self, ticket: Ticket, answer: Any, context: Context) -> None:
         """Send the answer, or keep the ticket until it comes."""
         if isinstance(answer, _DEFERRED):
             self._tickets[context.token] = ticket
@@ -210,7 +210,7 @@ class Dispatch:
         else:
             self._answer(ticket, answer)
 
-    def _redeem(self, token: int) -> Ticket | None:
+    def _take_ticket(self, token: int) -> Ticket | None:
         ticket = self._tickets.pop(token, None)
         if ticket is not None and ticket.connection is not None:
             ticket.connection.tokens.discard(token)
@@ -220,7 +220,7 @@ class Dispatch:
         """Carry on with whatever stopped purgatory."""
         for wait in self._purgatory.ready():
             context: Context | None = wait.context
-            ticket = self._redeem(context.token) if context is not None else None
+            ticket = self._take_ticket(context.token) if context is not None else None
             if context is None or ticket is None:
                 continue
             context.now = now
@@ -229,7 +229,7 @@ class Dispatch:
 
     def reply(self, token: int, response: Any) -> None:
         """An actor's answer to the request with this token."""
-        ticket = self._redeem(token)
+        ticket = self._take_ticket(token)
         if ticket is None:
             return
         try:
@@ -237,7 +237,7 @@ class Dispatch:
         except _LET_THROUGH:
             raise
         except Exception as error:  # noqa: BLE001
-            self._failed(ticket, error)
+            self._request_failed(ticket, error)
 
     def _answer(self, ticket: Ticket, response: Any) -> None:
         connection = ticket.connection
@@ -265,7 +265,7 @@ class Dispatch:
             self._outgoing.clear()
 
 
-def _place(error: Exception) -> str:
+def _location(error: Exception) -> str:
     """File and line where it was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

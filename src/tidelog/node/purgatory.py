@@ -38,10 +38,10 @@ class _Queue:
 
     def insert(self, epoch: int, offset: int, wait: Wait) -> None:
         """In order; nearly always at the end."""
-        place = len(self.committed)
-        while place and self.committed[place - 1][:2] > (epoch, offset):
-            place -= 1
-        self.committed.insert(place, (epoch, offset, wait))
+        index = len(self.committed)
+        while index and self.committed[index - 1][:2] > (epoch, offset):
+            index -= 1
+        self.committed.insert(index, (epoch, offset, wait))
 
     def sweep(self) -> None:
         self.committed = deque(entry for entry in self.committed if not entry[2].done)
@@ -124,35 +124,35 @@ class Purgatory:
         committed = queue.committed
         while committed and (committed[0][1] <= high_watermark or committed[0][0] != epoch):
             born, _, wait = committed.popleft()
-            self._met(wait, at_once=born != epoch)
+            self._condition_met(wait, at_once=born != epoch)
         if queue.synced:
             rest = []
             for offset, wait in queue.synced:
                 if offset <= durable_end or epoch < 0:
-                    self._met(wait, at_once=epoch < 0)
+                    self._condition_met(wait, at_once=epoch < 0)
                 else:
                     rest.append((offset, wait))
             queue.synced = rest
         if queue.readers:
             for wait in queue.readers:
-                self._met(wait, at_once=True)
+                self._condition_met(wait, at_once=True)
             queue.readers = []
         if not committed and not queue.synced:
             del self._partitions[partition]
 
     def signal(self, key: tuple[Any, ...]) -> None:
         for wait in self._signals.pop(key, ()):
-            self._met(wait, at_once=True)
+            self._condition_met(wait, at_once=True)
 
     def wake(self, now: Time) -> None:
         """Resume those whose time is over."""
         heap = self._deadlines
         while heap and (heap[0][2].done or heap[0][0] <= now.mono):
             wait = heapq.heappop(heap)[2]
-            self._met(wait, at_once=True)
+            self._condition_met(wait, at_once=True)
         self.alarm.set(self.next_deadline)
 
-    def _met(self, wait: Wait, *, at_once: bool) -> None:
+    def _condition_met(self, wait: Wait, *, at_once: bool) -> None:
         if wait.done:
             return
         wait.missing -= 1

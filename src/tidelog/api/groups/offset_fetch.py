@@ -25,15 +25,15 @@ GROUPS_VERSION = 8
 TOPIC_ID_VERSION = 10
 NO_OFFSET = -1
 
-_Asked = tuple[bool, list[OffsetFetchResponseTopics]]
+_RequestedGroup = tuple[bool, list[OffsetFetchResponseTopics]]
 """Of a group: whether the request names topics, and those among them that are refused."""
 
 
 def handle(request: OffsetFetchRequest, context: Context) -> Pending:
     if context.version < GROUPS_VERSION:
         group = _as_group(request)
-        asked = OffsetFetchRequest(groups=[group], require_stable=request.require_stable)
-        return submit(asked, context, partial(_flat, context.version, group))
+        requested = OffsetFetchRequest(groups=[group], require_stable=request.require_stable)
+        return submit(requested, context, partial(_flat, context.version, group))
     if context.version < TOPIC_ID_VERSION:
         return submit(request, context)
     image = context.broker.image
@@ -51,12 +51,12 @@ def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
     )
 
 
-def _flat(version: int, asked: OffsetFetchRequestGroup, response: OffsetFetchResponse) -> OffsetFetchResponse:
+def _flat(version: int, requested: OffsetFetchRequestGroup, response: OffsetFetchResponse) -> OffsetFetchResponse:
     """The one group's answer; where the version has no place for its code, every partition gets it."""
     group = response.groups[0]
     if version < GROUP_CODE_VERSION and group.error_code:
         code = ErrorCode(group.error_code)
-        topics = [_refused(topic, topic.partition_indexes, code) for topic in asked.topics or []]
+        topics = [_refused(topic, topic.partition_indexes, code) for topic in requested.topics or []]
         return OffsetFetchResponse(topics=[_flat_topic(topic) for topic in topics])
     return OffsetFetchResponse(topics=[_flat_topic(topic) for topic in group.topics], error_code=group.error_code)
 
@@ -98,8 +98,10 @@ def _refused(
     return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
-def _with_ids(image: ClusterImage, asked: list[_Asked], response: OffsetFetchResponse) -> OffsetFetchResponse:
-    for group, (names_topics, refused) in zip(response.groups, asked, strict=True):
+def _with_ids(
+    image: ClusterImage, requested: list[_RequestedGroup], response: OffsetFetchResponse
+) -> OffsetFetchResponse:
+    for group, (names_topics, refused) in zip(response.groups, requested, strict=True):
         group.topics = list(_judged(group, image, names_topics=names_topics))
         if not group.error_code:
             group.topics += refused

@@ -30,12 +30,12 @@ def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResp
     pending = []
     for topic in request.topics:
         answers = []
-        for asked in {asked.partition_index: asked for asked in topic.partitions}.values():
-            answer = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NO_WATERMARK)
+        for requested in {requested.partition_index: requested for requested in topic.partitions}.values():
+            answer = DeleteRecordsPartitionResult(partition_index=requested.partition_index, low_watermark=NO_WATERMARK)
             answers.append(answer)
             try:
-                partition = find(context.broker, topic.name, asked.partition_index)
-                start = partition.delete_records_before(asked.offset)
+                partition = find(context.broker, topic.name, requested.partition_index)
+                start = partition.delete_records_before(requested.offset)
                 pending.append(Pending(partition, start, answer))
             except ApiError as error:
                 answer.error_code = error.code

@@ -50,16 +50,18 @@ NOTHING = Found(-1, -1, NO_EPOCH)
 
 
 def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
-    asked_for = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    times_requested = Counter(
+        (topic.name, requested.partition_index) for topic in request.topics for requested in topic.partitions
+    )
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _refusal(asked, ErrorCode.INVALID_REQUEST)
-                    if asked_for[topic.name, asked.partition_index] > 1
-                    else _answer(context, request, topic.name, asked)
-                    for asked in partitions
+                    _refusal(requested, ErrorCode.INVALID_REQUEST)
+                    if times_requested[topic.name, requested.partition_index] > 1
+                    else _answer(context, request, topic.name, requested)
+                    for requested in partitions
                 ],
             )
             for topic, partitions in _once(request)
@@ -72,37 +74,37 @@ def _once(request: ListOffsetsRequest) -> Iterator[tuple[ListOffsetsTopic, list[
     seen: set[tuple[str, int]] = set()
     for topic in request.topics:
         fresh = {
-            asked.partition_index: asked
-            for asked in topic.partitions
-            if (topic.name, asked.partition_index) not in seen
+            requested.partition_index: requested
+            for requested in topic.partitions
+            if (topic.name, requested.partition_index) not in seen
         }
         seen.update((topic.name, index) for index in fresh)
         if fresh or not topic.partitions:
             yield topic, list(fresh.values())
 
 
-def _refusal(asked: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
+def _refusal(requested: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=code)
 
 
 def _answer(
-    context: Context, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
+    context: Context, request: ListOffsetsRequest, topic: str, requested: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     try:
-        partition = find(context.broker, topic, asked.partition_index)
-        partition.check_epoch(asked.current_leader_epoch)
+        partition = find(context.broker, topic, requested.partition_index)
+        partition.check_epoch(requested.current_leader_epoch)
         if request.replica_id != DEBUGGER:
             partition.leading()
-        if asked.timestamp < 0 and context.version < KNOWN_SINCE.get(asked.timestamp, NEVER):
+        if requested.timestamp < 0 and context.version < KNOWN_SINCE.get(requested.timestamp, NEVER):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        found = _find(partition, asked.timestamp, _limit(partition, request))
+        found = _find(partition, requested.timestamp, _limit(partition, request))
     except ApiError as error:
         code = error.code
         if code == ErrorCode.OFFSET_NOT_AVAILABLE and context.version < OFFSET_NOT_AVAILABLE_SINCE:
             code = ErrorCode.LEADER_NOT_AVAILABLE
-        return _refusal(asked, code)
+        return _refusal(requested, code)
     return ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index,
+        partition_index=requested.partition_index,
         timestamp=found.timestamp,
         offset=found.offset,
         leader_epoch=found.epoch,

@@ -24,7 +24,8 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForL
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[answer(context, topic.topic, asked) for asked in topic.partitions]
+                topic=topic.topic,
+                partitions=[answer(context, topic.topic, requested) for requested in topic.partitions],
             )
             for topic in request.topics
         ],
@@ -32,26 +33,26 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForL
     )
 
 
-def _log_end(context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _log_end(context: Context, topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     """(last epoch, log end offset) of this replica, once it knows the epoch in which it is final."""
-    replica = context.broker.replicas.get(topic, asked.partition)
+    replica = context.broker.replicas.get(topic, requested.partition)
     if replica is None or replica.failed:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if replica is None else ErrorCode.KAFKA_STORAGE_ERROR
-        return EpochEndOffset(partition=asked.partition, error_code=code)
+        return EpochEndOffset(partition=requested.partition, error_code=code)
     try:
-        replica.check_epoch(asked.current_leader_epoch)
+        replica.check_epoch(requested.current_leader_epoch)
     except ApiError as error:
-        return EpochEndOffset(partition=asked.partition, error_code=error.code)
+        return EpochEndOffset(partition=requested.partition, error_code=error.code)
     log = replica.log
-    return EpochEndOffset(partition=asked.partition, leader_epoch=log.epochs.latest, end_offset=log.log_end_offset)
+    return EpochEndOffset(partition=requested.partition, leader_epoch=log.epochs.latest, end_offset=log.log_end_offset)
 
 
-def _answer(context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(context: Context, topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = find(context.broker, topic, asked.partition)
-        partition.check_epoch(asked.current_leader_epoch)
+        partition = find(context.broker, topic, requested.partition)
+        partition.check_epoch(requested.current_leader_epoch)
         partition.leading()
-        found = partition.epoch_end(asked.leader_epoch)
+        found = partition.epoch_end(requested.leader_epoch)
     except ApiError as error:
-        return EpochEndOffset(partition=asked.partition, error_code=error.code)
-    return EpochEndOffset(partition=asked.partition, leader_epoch=found.epoch, end_offset=found.end_offset)
+        return EpochEndOffset(partition=requested.partition, error_code=error.code)
+    return EpochEndOffset(partition=requested.partition, leader_epoch=found.epoch, end_offset=found.end_offset)

@@ -91,7 +91,7 @@ def _append_all(
             context.effects.append(Close(context.connection, f"acks=0 was refused with {refused.code.name}"))
         return None
     if refused is not None:
-        _tell_leaders(context, response)
+        _add_leaders(context, response)
     return _finish(context, response, pending, context.now.mono + request.timeout_ms, request.acks)
 
 
@@ -186,7 +186,7 @@ def _refuse(context: Context, topic: str, answer: PartitionProduceResponse, erro
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
 
 
-def _tell_leaders(context: Context, response: ProduceResponse) -> None:
+def _add_leaders(context: Context, response: ProduceResponse) -> None:
     leaders = {
         answer.current_leader.leader_id
         for topic in response.responses

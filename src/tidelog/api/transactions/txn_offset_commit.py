@@ -48,8 +48,8 @@ def handle(request: TxnOffsetCommitRequest, context: Context) -> Answer:
             refused[topic.name] = _unknown(topic.name, missing)
     if not known:
         return TxnOffsetCommitResponse(topics=list(refused.values()))
-    asked = replace(request, topics=known)
-    return _verify(context, asked, partial(_finish, context.version, refused), context.now.mono + WAIT_MS)
+    known_only = replace(request, topics=known)
+    return _verify(context, known_only, partial(_finish, context.version, refused), context.now.mono + WAIT_MS)
 
 
 def _indexes(image: ClusterImage, topic: str) -> set[int]:
@@ -77,7 +77,7 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, finish: Finish, d
     adds = context.version >= VERSION_2_SINCE
     if known or not (adds or context.broker.config.transaction_partition_verification_enable):
         return submit(request, context, finish)
-    asked = verification.request(
+    pending = verification.request(
         context,
         request.transactional_id,
         request.producer_id,
@@ -85,12 +85,14 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, finish: Finish, d
         [partition],
         verify_only=not adds,
     )
-    return verification.wait_for(request.producer_id, deadline, _verified, (request, finish, asked))
+    return verification.wait_for(request.producer_id, deadline, _verified, (request, finish, pending))
 
 
-def _verified(context: Context, request: TxnOffsetCommitRequest, finish: Finish, asked: PendingVerification) -> Answer:
+def _verified(
+    context: Context, request: TxnOffsetCommitRequest, finish: Finish, pending: PendingVerification
+) -> Answer:
     try:
-        asked.check(offsets_partition(request.group_id, context), abortable=context.version >= ABORTABLE_SINCE)
+        pending.check(offsets_partition(request.group_id, context), abortable=context.version >= ABORTABLE_SINCE)
     except ApiError as error:
         return finish(transactional_commit_error(request, COORDINATOR.get(error.code, error.code)))
     return submit(request, context, finish)

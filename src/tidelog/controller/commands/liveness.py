@@ -83,11 +83,11 @@ def notice_log_folders(term: ControllerTerm) -> Steps[None]:
     paths = [f"{tree.LOG_DIR_EVENTS}/{name}" for name in names]
     nodes = yield [Read(path) for path in paths]
     read = {path: node for path, node in zip(paths, nodes, strict=True) if node is not None}
-    told: set[int] = set()
+    affected_brokers: set[int] = set()
     for node in read.values():
         with suppress(*tree.UNREADABLE):
-            told.add(tree.parse_log_dir_event(node.data))
-    for broker in sorted(told):
+            affected_brokers.add(tree.parse_log_dir_event(node.data))
+    for broker in sorted(affected_brokers):
         term.pushes.push_roles(term.cluster.on_brokers({broker}), only=broker)
     yield [Delete(path) for path in read]
 

@@ -233,11 +233,11 @@ class Relocations:
 def _truncate_to_agreement(source: Log, copy: Log) -> None:
     """Cut off what the source has no more, by epochs as a follower does: it may have other records there by now."""
     while copy.log_end_offset > copy.log_start_offset:
-        asked = min(copy.epochs.latest, source.epochs.latest)
-        if asked < 0:
+        latest = min(copy.epochs.latest, source.epochs.latest)
+        if latest < 0:
             copy.truncate_fully_and_start_at(source.log_start_offset)
             return
-        epoch, end = source.epochs.end_offset_for(asked, source.log_end_offset)
+        epoch, end = source.epochs.end_offset_for(latest, source.log_end_offset)
         if epoch == copy.epochs.latest:
             copy.truncate_to(end)
             return
