@@ -67,8 +67,11 @@ class Journal:
         self.current: Command | None = None
         self.steps: Steps[Any] | None = None
         self.unsent: Sequence[Operation] | None = None
+        """What the current command yielded, not submitted yet. At most one of `unsent` and `sent` is set."""
         self.sent: Sequence[Operation] | None = None
+        """What the store works on."""
         self.doubted: Sequence[Change] | None = None
+        """Changes whose outcome is unknown; the nodes are read again to find out."""
         self.retry_at: int | None = None
         self.is_paused = False
         self._begun = 0

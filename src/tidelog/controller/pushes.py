@@ -59,11 +59,16 @@ class Queue:
     epoch: int
     roles: dict[Partition, None] = field(default_factory=dict)
     created: set[Partition] = field(default_factory=set)
+    """Their roles are marked `is_new` until the broker confirms them: only then may it create an empty replica while
+    one of its folders is offline."""
     metadata: dict[Partition, None] = field(default_factory=dict)
     deletions: dict[Partition, int] = field(default_factory=dict)
     full: bool = True
+    """The full metadata is due. Nothing else is sent before it."""
     brokers: bool = True
+    """The list of live brokers changed, so an UpdateMetadata is due even without partitions."""
     flight: Flight | None = None
+    """At most one, so that the broker applies pushes in the order in which they were sent."""
     retry_at: int | None = None
 
     @property

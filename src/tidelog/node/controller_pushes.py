@@ -46,6 +46,7 @@ class PushOrder:
         self._submit = submit
         self._controller = controller
         self._taken = (1, UNNUMBERED)
+        """(controller epoch, push number) of the last push accepted; controller epochs begin at 1."""
         self._is_reading_epoch = False
         self.confirmed = 0
 

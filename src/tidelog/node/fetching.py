@@ -54,8 +54,11 @@ class Following:
 
 @dataclass(slots=True)
 class Fetcher:
-    """One leader, and what is fetched from it. `session_epoch` 0 means that the next request opens a session, and ends
-    the old one: the leader would keep it, and mark partitions dirty in it, for as long as it has a place for it."""
+    """One leader, and what is fetched from it. Every partition is in `all`, and in at most one of `due` and
+    `backing_off`. `forgotten`: partitions that the next request removes from the session, with their topic ids.
+
+    `session_epoch` 0 means that the next request opens a session, and ends the old one: the leader would keep it, and
+    mark partitions dirty in it, for as long as it has a place for it."""
 
     leader: int
     session: int = 0

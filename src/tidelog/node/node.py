@@ -231,7 +231,11 @@ class Node:
         self.now = self.broker.now = now
 
     def _finish(self) -> list[Effect]:
-        """Carry out what is the node's own business until nothing of it is left."""
+        """Carry out what is the node's own business until nothing of it is left.
+
+        The order decides what a turn sees: effects first, then answers of peers, then dirty partitions, and only then
+        the deferred requests and the fetchers, so that each of these runs on a state that is settled.
+        """
         if self.broker.controller.leader_id != self._controller:
             self._follow_controller(self.broker.controller.leader_id)
         while True:

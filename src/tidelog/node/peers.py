@@ -31,7 +31,8 @@ class Sent(NamedTuple):
 
 @dataclass(slots=True)
 class Channel:
-    """`queue` holds the requests that came before the connection was open."""
+    """`queue` holds the requests that came before the connection was open. `sent` are in order: answers come in the
+    order of requests, so the first one is both the next answer and the first to time out."""
 
     target: int
     owner: str
