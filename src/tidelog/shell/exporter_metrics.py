@@ -52,15 +52,15 @@ def _partitions(node: Node) -> Iterator[Metric]:
     led = [(labels_of(each), each, each.role) for each in node.replicas if isinstance(each.role, Leader)]
     own = node.broker.broker_id
     families = (
-        ("current_offset", "Where consumers' records end.", [each.high_watermark for _, each, _ in led]),
-        ("oldest_offset", "First offset that is kept.", [each.log.log_start_offset for _, each, _ in led]),
+        ("current_offset", "High watermark.", [each.high_watermark for _, each, _ in led]),
+        ("oldest_offset", "Log start offset.", [each.log.log_start_offset for _, each, _ in led]),
         ("in_sync_replica", "Replicas in sync.", [len(role.isr) for _, _, role in led]),
         ("leader", "Id of the leader.", [own] * len(led)),
-        ("leader_is_preferred", "1 where the first replica leads.", [each.replicas[0] == own for _, each, _ in led]),
+        ("leader_is_preferred", "1 if the preferred replica leads.", [each.replicas[0] == own for _, each, _ in led]),
         ("replicas", "Assigned replicas.", [len(each.replicas) for _, each, _ in led]),
         (
             "under_replicated_partition",
-            "1 where a replica is out of sync.",
+            "1 if a replica is out of sync.",
             [is_under_replicated(each, role) for _, each, role in led],
         ),
     )
@@ -83,8 +83,8 @@ def _groups(node: Node) -> Iterator[Metric]:
     members |= {group: len(each.members) for machine in machines for group, each in machine.consumers.newest.items()}
     offsets = ((position[:3], position.offset) for position in positions)
     behind = ((position[:3], lag) for position, lag in lags.items())
-    yield gauges("kafka_consumergroup_current_offset", "Committed position.", POSITION, offsets)
-    yield gauges("kafka_consumergroup_lag", "Records behind the position.", POSITION, behind)
+    yield gauges("kafka_consumergroup_current_offset", "Committed offset.", POSITION, offsets)
+    yield gauges("kafka_consumergroup_lag", "Records after the committed offset.", POSITION, behind)
     yield gauges("kafka_consumergroup_current_offset_sum", "Of a group.", GROUP, _by_group(sums))
     yield gauges("kafka_consumergroup_lag_sum", "Of a group.", GROUP, _by_group(lag_sums))
     yield gauges("kafka_consumergroup_members", "Members of a group.", GROUP, _by_group(members))

@@ -48,7 +48,7 @@ class HostedBroker:
         self.server: Server | None = None
         self._opened = opened
         self._term_ms = 0
-        self._pinged_at: int | None = None
+        self._pinged_at: int | None = None  # when the loop was pinged; None once it has replied
 
     def __repr__(self) -> str:
         return f"Hosted({self.config.node_id})"

@@ -67,25 +67,31 @@ TRAFFIC: dict[str, tuple[str, Callable[[Partition], int]]] = {
 
 LOGS: dict[str, tuple[str, Callable[[Partition], int]]] = {
     "kafka_log_log_logendoffset": ("Offset of the next record.", lambda partition: partition.log.log_end_offset),
-    "kafka_log_log_logstartoffset": ("First offset that is kept.", lambda partition: partition.log.log_start_offset),
+    "kafka_log_log_logstartoffset": ("Log start offset.", lambda partition: partition.log.log_start_offset),
     "kafka_log_log_size": ("Bytes of the log.", lambda partition: partition.log.size),
-    "tidelog_high_watermark": ("What consumers may read ends here.", lambda partition: partition.high_watermark),
+    "tidelog_high_watermark": (
+        "The high watermark: consumers read up to here.",
+        lambda partition: partition.high_watermark,
+    ),
 }
 
 LED: dict[str, tuple[str, Callable[[Partition, Leader], int]]] = {
     "replicascount": ("Assigned replicas.", lambda partition, _: len(partition.replicas)),
     "insyncreplicascount": ("Replicas in sync.", lambda _, role: len(role.isr)),
-    "underreplicated": ("1 where one is out of sync; those that a move adds do not count.", is_under_replicated),
+    "underreplicated": (
+        "1 if a replica is out of sync; replicas that a reassignment adds do not count.",
+        is_under_replicated,
+    ),
     "underminisr": (
-        "1 where acks=all is refused.",
+        "1 if acks=all is rejected.",
         lambda partition, role: len(role.isr) < partition.config.min_insync_replicas,
     ),
     "atminisr": (
-        "1 where one more would refuse acks=all.",
+        "1 if acks=all is rejected after one more replica falls out of sync.",
         lambda partition, role: len(role.isr) == partition.config.min_insync_replicas,
     ),
     "laststableoffsetlag": (
-        "Records that an open transaction holds back.",
+        "Records withheld by open transactions.",
         lambda partition, _: partition.high_watermark - partition.last_stable_offset,
     ),
 }
@@ -117,11 +123,17 @@ def _manager(node: Node, replicas: list[Partition], led: list[tuple[Partition, L
     prefix = "kafka_server_replicamanager_"
     yield gauge(f"{prefix}partitioncount", "Replicas that this broker holds.", len(replicas))
     yield gauge(f"{prefix}leadercount", "Partitions that this broker leads.", len(led))
-    yield gauge(f"{prefix}underreplicatedpartitions", "Led, with a replica out of sync.", sums["underreplicated"])
-    yield gauge(f"{prefix}underminisrpartitioncount", "Led, and acks=all is refused.", sums["underminisr"])
-    yield gauge(f"{prefix}atminisrpartitioncount", "Led, and one more would refuse.", sums["atminisr"])
+    yield gauge(
+        f"{prefix}underreplicatedpartitions", "Led partitions with a replica out of sync.", sums["underreplicated"]
+    )
+    yield gauge(f"{prefix}underminisrpartitioncount", "Led partitions that reject acks=all.", sums["underminisr"])
+    yield gauge(
+        f"{prefix}atminisrpartitioncount",
+        "Led partitions that reject acks=all after one more replica falls out of sync.",
+        sums["atminisr"],
+    )
     moving = sum(role.adding is not None for _, role in led)
-    yield gauge(f"{prefix}reassigningpartitions", "Led, and moved by a reassignment.", moving)
+    yield gauge(f"{prefix}reassigningpartitions", "Led partitions that are being reassigned.", moving)
     yield gauge(f"{prefix}offlinereplicacount", "Replicas in failed folders.", sum(each.failed for each in replicas))
     yield counter(f"{prefix}isrshrinks", "In-sync sets that became smaller.", changes.shrinks)
     yield counter(f"{prefix}isrexpands", "In-sync sets that became larger.", changes.expands)
@@ -145,7 +157,7 @@ def _controller(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
     yield gauge(f"{prefix}offlinepartitionscount", "Partitions without a leader.", offline)
     yield gauge(f"{prefix}preferredreplicaimbalancecount", "Partitions not led by their first replica.", away)
     deletions = len(node.broker.controller.deletions)
-    yield gauge(f"{prefix}topicstodeletecount", "Topics marked for deletion that are still there.", deletions)
+    yield gauge(f"{prefix}topicstodeletecount", "Topics marked for deletion that still exist.", deletions)
     unclean = events.get("partition.unclean", 0)
     yield counter("kafka_controller_controllerstats_uncleanleaderelections", "Unclean elections.", unclean)
 
@@ -156,21 +168,21 @@ def _requests(dispatch: Dispatch) -> Iterator[Metric]:
     billing, labels = dispatch.billing, ("request",)
     received = [(name, count) for _, name, count in names]
     yield counters("kafka_network_requestmetrics_requests", "Requests received, by API.", labels, received)
-    text = "Milliseconds for which their clients were over a quota."
+    text = "Milliseconds for which clients were throttled."
     throttles = SummaryMetricFamily("kafka_network_requestmetrics_throttletimems", text, labels=labels)
     for key, name, count in names:
         throttles.add_metric(name, count, billing.throttled_ms[key])
     yield throttles
     throttled = [(name, billing.throttled[key]) for key, name, _ in names]
-    yield counters("tidelog_quotas_throttled", "Requests of clients that were over a quota.", labels, throttled)
+    yield counters("tidelog_quotas_throttled", "Requests of throttled clients.", labels, throttled)
 
 
 def _folders(node: Node) -> Iterator[Metric]:
     folders = node.broker.config.folders
     failed = {folder: _failed(node, folder) for folder in folders}
     samples = (((folder,), failed[folder]) for folder in folders)
-    yield gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log folders that failed.", sum(failed.values()))
-    yield gauges("kafka_log_logmanager_logdirectoryoffline", "1 for a folder that failed.", ("logdirectory",), samples)
+    yield gauge("kafka_log_logmanager_offlinelogdirectorycount", "Failed log folders.", sum(failed.values()))
+    yield gauges("kafka_log_logmanager_logdirectoryoffline", "1 for a failed log folder.", ("logdirectory",), samples)
     homes = Counter(node.replicas.folder_of(name) for name in node.broker.uncleanable if node.replicas.get(*name))
     uncleanable: Samples = (((folder,), homes[folder]) for folder in folders)
     text = "Logs that cannot be compacted; tidelog explain says why."

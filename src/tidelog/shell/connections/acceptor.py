@@ -96,10 +96,10 @@ class Acceptor:
             {},
         )
         self._rates = CreationRates(config)
-        self._listeners: dict[socket.socket, tuple[str, bool]] = {}
-        self._paused: set[socket.socket] = set()
-        self._hosts: Counter[str] = Counter()
-        self._last_number = 0
+        self._listeners: dict[socket.socket, tuple[str, bool]] = {}  # → name, whether max.connections applies
+        self._paused: set[socket.socket] = set()  # listeners that the loop does not watch
+        self._hosts: Counter[str] = Counter()  # open connections of each address
+        self._last_number = 0  # numbers are never reused: late effects must not reach another connection
         self._sizes = _buffer_sizes(config)
 
     def __repr__(self) -> str:

@@ -254,14 +254,16 @@ class Connection:
         self.host = host
         self.reader = reader
         self.outgoing = Outgoing(sock, encrypted=self.encrypted)
-        self.last_used = 0
+        self.last_used = 0  # monotonic ms of the last read, for connections.max.idle.ms
+        # Whether the loop watches the socket. The loop must never watch a closed descriptor, whose number is reused.
         self.reading = False
         self.writing = False
+        # Three independent reasons not to read: the node muted the peer, the peer does not read, we are closing.
         self.paused = False
         self.congested = False
         self.closing = False
         self.held: list[bytes] = []  # frames beyond FRAMES_PER_TURN of one read, which wait for a later turn
-        self.delivery_scheduled = False
+        self.delivery_scheduled = False  # whether a callback will deliver the next held frames
 
     def __repr__(self) -> str:
         state = "".join(f", {word}" for word in ("closing", "congested", "paused") if getattr(self, word))

@@ -61,9 +61,11 @@ class SqliteStore:
         self._lock = Lock()
         self._skeleton = tuple(skeleton)
         self._tree: SqliteTree
-        self._database: Path | None = None
-        self._watched: dict[str, int] = {}
-        self._own_lease: SessionFile | None = None
+        self._database: Path | None = None  # the file of `_tree`; others may have moved on to the next one
+        self._watched: dict[str, int] = {}  # path → the last change when the watch was set
+        self._own_lease: SessionFile | None = (
+            None  # None until the first session: without a lease it cannot judge others
+        )
         self.session = 0
         try:
             while not self._begin_session(session_timeout_ms):

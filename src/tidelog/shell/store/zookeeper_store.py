@@ -74,9 +74,11 @@ class ZookeeperStore:
         self._lock = Lock()
         self._is_connected = Event()
         self._timer: Timer | None = None
-        self._started = self._reconnected = self._must_sync = False
+        self._started = False
+        self._reconnected = False  # a new connection has no watches yet
+        self._must_sync = False  # the next read must see the outcome of an unanswered operation
         self._watched: dict[str, None] = {}
-        self._pending: dict[str, None] = {}
+        self._pending: dict[str, None] = {}  # watched paths that changed, in order, each once
         self._client = Client(
             hosts,
             term_ms=session_timeout_ms,
