@@ -246,7 +246,7 @@ class Server:
             return
         handshake = self._handshakes.pop(number, None)
         if handshake is not None:
-            self._traffic.handshakes.forget(handshake)
+            self._traffic.handshakes.cancel(handshake)
         else:
             self._dialer.cancel(number)
 

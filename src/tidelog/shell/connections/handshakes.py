@@ -1,8 +1,8 @@
-"""TLS handshakes on the event loop: a few at a time, a few milliseconds a turn, and none for longer than its deadline.
+"""TLS handshakes on the event loop: a bounded number at a time, a few milliseconds per turn, each with a deadline.
 
-A handshake costs about a millisecond of public-key arithmetic. A thousand connections at once must not hold the loop:
-whose socket is ready waits in a queue, of which a turn takes `TURN_S`. Connections beyond `AT_A_TIME` wait without
-a TLS object, which is what costs memory.
+A handshake costs about a millisecond of public-key arithmetic, so a thousand new connections must not block the loop:
+sockets that are ready wait in a queue, and each turn takes `TURN_S` of it. Connections beyond `MAX_OPEN` wait without a
+TLS object, because that is what costs memory.
 """
 
 import asyncio
@@ -15,17 +15,18 @@ from socket import socket
 
 from tidelog.shell.connections import tls
 
-AT_A_TIME = 256
+MAX_OPEN = 256
 TURN_S = 0.004
 DEADLINE_S = 10.0
-"""From the connection's first moment to the end of its handshake. Kafka has none: a byte now and then keeps it open."""
+"""The maximum time from accept to the end of the handshake. Kafka has no such limit: a client that sends a byte now and
+then keeps a connection open."""
 
 Done = Callable[["ssl.SSLSocket | str"], None]
 
 
 @dataclass(eq=False, slots=True)
 class Handshake:
-    """`done` gets the connected TLS socket, or the reason why there is none."""
+    """`done` is called with the connected TLS socket, or with the reason of the failure."""
 
     sock: socket
     context: ssl.SSLContext
@@ -34,7 +35,7 @@ class Handshake:
     timer: asyncio.TimerHandle | None = None
     secured: ssl.SSLSocket | None = None
     waits_for: str = ""
-    """`read` or `write` while the loop watches the socket."""
+    """The event of the socket that the loop watches: `read`, `write` or none."""
 
 
 class Handshakes:
@@ -49,29 +50,29 @@ class Handshakes:
         return f"Handshakes({len(self._open)} open, {len(self._waiting)} waiting)"
 
     def begin(self, sock: socket, context: ssl.SSLContext, server_name: str | None, done: Done) -> Handshake:
-        """`server_name` is None on the side that serves. `done` is never called within this call."""
+        """Begin a handshake; `server_name` is None on the server side. `done` is never called within this call."""
         handshake = Handshake(sock, context, server_name, done)
         handshake.timer = self._loop.call_later(DEADLINE_S, self._end, handshake, "timed out")
         self._waiting.append(handshake)
         self._start_waiting()
         return handshake
 
-    def forget(self, handshake: Handshake) -> None:
-        """Nobody wants this connection any more: close it."""
+    def cancel(self, handshake: Handshake) -> None:
+        """Close the connection, which is no longer needed."""
         handshake.done = lambda _: None
-        self._end(handshake, "forgotten")
+        self._end(handshake, "cancelled")
 
     def close(self) -> None:
         for handshake in (*self._open, *self._waiting):
-            self.forget(handshake)
+            self.cancel(handshake)
 
     def _start_waiting(self) -> None:
-        while self._waiting and len(self._open) < AT_A_TIME:
+        while self._waiting and len(self._open) < MAX_OPEN:
             handshake = self._waiting.popleft()
             self._open.add(handshake)
-            self._be_ready(handshake)
+            self._enqueue(handshake)
 
-    def _be_ready(self, handshake: Handshake) -> None:
+    def _enqueue(self, handshake: Handshake) -> None:
         self._watch(handshake, "")
         self._ready.append(handshake)
         if self._turn is None:
@@ -106,7 +107,7 @@ class Handshakes:
             self._end(handshake, handshake.secured)
 
     def _watch(self, handshake: Handshake, waits_for: str) -> None:
-        """Be called when the socket is ready; '' for not at all."""
+        """Watch the socket for this event; "" to stop watching."""
         if waits_for == handshake.waits_for:
             return
         sock = handshake.secured or handshake.sock
@@ -114,7 +115,7 @@ class Handshakes:
             (self._loop.remove_reader if handshake.waits_for == "read" else self._loop.remove_writer)(sock.fileno())
         if waits_for:
             add = self._loop.add_reader if waits_for == "read" else self._loop.add_writer
-            add(sock.fileno(), self._be_ready, handshake)
+            add(sock.fileno(), self._enqueue, handshake)
         handshake.waits_for = waits_for
 
     def _end(self, handshake: Handshake, result: ssl.SSLSocket | str) -> None:
