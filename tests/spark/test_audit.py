@@ -161,7 +161,7 @@ def test_what_is_no_master_is_refused_before_spark_starts(damaged, capsys, monke
     assert command(["audit", "--folder", str(damaged), "--master", "nonsense"]) == 1
     said = capsys.readouterr().err
     assert "(--master nonsense): 'nonsense' is no master: local[*], spark://HOST:PORT, yarn or k8s://HOST:PORT." in said
-    assert said.endswith("--local needs neither.\n")
+    assert said.endswith("--local requires neither.\n")
 
 
 def test_nothing_is_found_after_chaos(spark, tmp_path, monkeypatch):
