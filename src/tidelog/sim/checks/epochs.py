@@ -52,7 +52,7 @@ def check_entries(replica: Replica, entries: Entries) -> None:
     for epoch, base in first.items():
         begins = known.get(epoch, -1)
         right = begins == base or (base == start_of_log and 0 <= begins < base)
-        assert right, f"I18: {replica!r} has epoch {epoch} from {base}, but its cache says {entries}"
+        assert right, f"I18: {replica!r} has epoch {epoch} from {base}, but its cache has {entries}"
     for epoch, start in entries:
         if epoch in first or start <= start_of_log:
             continue
@@ -73,7 +73,7 @@ def check_tail(replica: Replica, entries: Entries, since: int) -> None:
         if batch.epoch != previous and batch.epoch >= 0:
             begins = known.get(batch.epoch, -1)
             right = begins == batch.base or (batch.base == replica.first_offset and 0 <= begins < batch.base)
-            assert right, f"I18: {replica!r} has {batch}, but its cache says {entries}"
+            assert right, f"I18: {replica!r} has {batch}, but its cache has {entries}"
         previous = batch.epoch
 
 
@@ -102,5 +102,5 @@ def check_answer(replica: Replica, entries: Entries, requested: int) -> None:
     right = brute_force(entries, replica.state.end, requested)
     answered = replica.partition.epoch_end(requested)
     assert tuple(answered) == right, (
-        f"I19: {replica!r} says that epoch {requested} ends at {answered}, by {entries} it is {right}"
+        f"I19: {replica!r} answers {answered} for the end of epoch {requested}; by {entries} it is {right}"
     )

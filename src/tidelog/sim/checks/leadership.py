@@ -62,7 +62,7 @@ def check_appended(
         assert first[1:] == content[1:], f"I21: {replica!r} appended {batch}, which broker {first[0]} had otherwise"
     if new and replica.state is not None and not replica.state.leading and source is not None:
         assert source.is_from_epoch(replica.state.epoch), (
-            f"I21: {replica!r} appended {new[0]} as broker {source.broker} gave it in epoch {source.epoch}"
+            f"I21: {replica!r} appended {new[0]} from broker {source.broker} in epoch {source.epoch}"
         )
 
 

@@ -38,7 +38,7 @@ def check_bytes(replica: Replica, disk: SimDisk) -> None:
 
 
 def index_of(segment: Segment, disk: SimDisk) -> OffsetIndex:
-    """The active segment's is in memory only. Of the others, a file that would not be believed says nothing."""
+    """Return the index of a segment; the active one's is only in memory, and an invalid file does not count."""
     path = segment.path(INDEX)
     if segment.is_active:
         return segment.offsets

@@ -97,7 +97,7 @@ class Numbering:
             self._compare(replica, known.get(producer_id), producer_id)
         if only is None and self.whole:
             more = {producer.producer_id for producer in known.values()} - set(self.producers)
-            assert not more, f"I26: {replica!r} knows producers {sorted(more)}, of whom it has no record"
+            assert not more, f"I26: {replica!r} knows producers {sorted(more)}, without a record of theirs"
 
     def _compare(self, replica: Replica, known: Producer | None, producer_id: int) -> None:
         numbers = self.producers[producer_id]
