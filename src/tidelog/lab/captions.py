@@ -15,6 +15,13 @@ from tidelog.model import NO_EPOCH, NO_LEADER, TopicPartition
 from tidelog.wire import records
 
 LOG_END_QUERY = -3
+PLAIN = {
+    "topic.deleting": "the topic is marked for deletion",
+    "topic.deleted": "the topic is gone",
+    "broker.gone": "the controller notices that {broker} is gone",
+    "log.compacted": "{who} compacts its log: {bytes_before} bytes become {bytes_after}",
+    "log.uncleanable": "{who} cannot compact its log, and goes on with the others: {reason}",
+}
 
 
 class Captions:
@@ -174,15 +181,6 @@ class Captions:
                 broker = self.stage.names.get(fields.get("broker", -1), "")
                 return PLAIN[event.kind].format(**{**fields, "who": who, "broker": broker})
         return ""
-
-
-PLAIN = {
-    "topic.deleting": "the topic is marked for deletion",
-    "topic.deleted": "the topic is gone",
-    "broker.gone": "the controller notices that {broker} is gone",
-    "log.compacted": "{who} compacts its log: {bytes_before} bytes become {bytes_after}",
-    "log.uncleanable": "{who} cannot compact its log, and goes on with the others: {reason}",
-}
 
 
 def led(captions: Captions, leader: int, epoch: int, isr: Sequence[int]) -> str:

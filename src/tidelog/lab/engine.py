@@ -40,6 +40,9 @@ ORDER = (
 )
 """Reading order."""
 
+CLUSTER = "lab"
+HISTORY = "history.jsonl"
+
 
 @cache
 def names() -> tuple[str, ...]:
@@ -144,10 +147,6 @@ def _sentence(play: Play, text: StepText, kind: str) -> str:
     sentences = text.says if kind == "says" else text.why
     fitting = [sentence.text for sentence in sentences if holds(sentence.guard, play.knobs)]
     return filled(fitting[-1], play.knobs) if fitting else ""
-
-
-CLUSTER = "lab"
-HISTORY = "history.jsonl"
 
 
 def export_disks(play: Play, folder: Path) -> None:

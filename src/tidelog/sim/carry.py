@@ -28,10 +28,10 @@ from tidelog.errors import DiskFailed, DiskFull
 from tidelog.log.examination import examine
 from tidelog.ports import File, Operation, StoreResult
 from tidelog.sim.disk import PowerCut
+from tidelog.sim.store import Session
 
 if TYPE_CHECKING:
     from tidelog.sim.host import Life
-    from tidelog.sim.store import Session
 
 UNKNOWN = StoreResult("unknown")
 
@@ -163,7 +163,7 @@ class Carrier:
         lost = self.random.random() < (faults.store_lost if trouble.store_lost is None else trouble.store_lost)
         self.world.after(self._apply_at - self.world.micros, partial(self.apply, session, token, operations, lost=lost))
 
-    def apply(self, session: "Session | None", token: int, operations: Sequence[Operation], *, lost: bool) -> None:
+    def apply(self, session: Session | None, token: int, operations: Sequence[Operation], *, lost: bool) -> None:
         """Apply operations. A lost operation may have been applied or not; the broker that submitted
         it cannot know.
         """

@@ -15,6 +15,53 @@ from tidelog.coordinator.group.consumer.member import MemberState
 from tidelog.coordinator.transaction.transaction import RAISES_EPOCH
 from tidelog.errors import ApiError
 
+PARTITION = "tidelog.partition.partition:Partition"
+LOG = "tidelog.log.log:Log"
+LEADERS = "tidelog.controller.leaders"
+ELECTIONS = "tidelog.controller.commands.elections"
+GROUPS = "tidelog.coordinator.group"
+TRANSACTIONS = "tidelog.coordinator.transaction"
+COUNTED: Mapping[str, str] = {
+    "became leader": "partition.leader",
+    "became follower": "partition.follower",
+    "ISR grew": "isr.expand",
+    "ISR shrank": "isr.shrink",
+    "controller elected": "controller.elected",
+    "controller resigned": "controller.resigned",
+    "broker left in order": "broker.leaving",
+    "broker gone": "broker.gone",
+    "log folder failed": "folder.failed",
+    "log folder full": "folder.full",
+    "log folder has room again": "folder.room",
+    "topic deleted": "topic.deleted",
+    "replica deleted": "replica.deleted",
+    "coordinator loaded": "coordinator.loaded",
+    "consumer group assigned": "group.assigned",
+    "consumer member fenced": "group.member_fenced",
+    "group upgraded": "group.upgraded",
+    "records copied": "copies: committed",
+    "copies undone": "copies: aborted",
+    "log compacted": "log.compacted",
+    "session expired": "session expiry",
+    "broker killed": "kill",
+    "broker lost its power": "power loss",
+    "broker stopped in order": "stop",
+    "broker halted": "halt",
+    "broker paused": "pause",
+    "broker busy with one input": "busy",
+    "replica moved to another folder": "replica.moved",
+    "store silent for a term": "store silent",
+    "clock days ahead": "clock days ahead",
+    "log folder empty at a start": "folder replaced",
+    "log folder away at a start": "folder away",
+    "log folder under another path": "folder renamed",
+    "rot in a coordinator's log": "rot for a coordinator",
+    "rot mended": "log.repaired",
+    "power lost after the end of a log was told": "power loss, end told",
+    "killed after a compaction, with the others away": "killed after compaction, left alone",
+}
+"""States counted from the brokers' events and the world's counters, by their names there."""
+
 
 def patched_function(target: str, make: Callable[[Any], Any]) -> AbstractContextManager[Any]:
     """Replace a function while the context lasts, for mutants and coverage.
@@ -61,13 +108,6 @@ def uses_old_version(_machine: Any, request: Any, *_: Any) -> bool:
 def waits_for_a_marker(_response: Any, pending: Any) -> bool:
     return bool(pending)
 
-
-PARTITION = "tidelog.partition.partition:Partition"
-LOG = "tidelog.log.log:Log"
-LEADERS = "tidelog.controller.leaders"
-ELECTIONS = "tidelog.controller.commands.elections"
-GROUPS = "tidelog.coordinator.group"
-TRANSACTIONS = "tidelog.coordinator.transaction"
 
 PROBES: Mapping[str, Probe] = {
     # Elections (rule 8).
@@ -128,47 +168,6 @@ PROBES: Mapping[str, Probe] = {
     "old producer verified": Probe(f"{TRANSACTIONS}.coordinator:verify", always),
     "producer fenced": Probe(f"{TRANSACTIONS}.operations:_fenced", always),
 }
-
-COUNTED: Mapping[str, str] = {
-    "became leader": "partition.leader",
-    "became follower": "partition.follower",
-    "ISR grew": "isr.expand",
-    "ISR shrank": "isr.shrink",
-    "controller elected": "controller.elected",
-    "controller resigned": "controller.resigned",
-    "broker left in order": "broker.leaving",
-    "broker gone": "broker.gone",
-    "log folder failed": "folder.failed",
-    "log folder full": "folder.full",
-    "log folder has room again": "folder.room",
-    "topic deleted": "topic.deleted",
-    "replica deleted": "replica.deleted",
-    "coordinator loaded": "coordinator.loaded",
-    "consumer group assigned": "group.assigned",
-    "consumer member fenced": "group.member_fenced",
-    "group upgraded": "group.upgraded",
-    "records copied": "copies: committed",
-    "copies undone": "copies: aborted",
-    "log compacted": "log.compacted",
-    "session expired": "session expiry",
-    "broker killed": "kill",
-    "broker lost its power": "power loss",
-    "broker stopped in order": "stop",
-    "broker halted": "halt",
-    "broker paused": "pause",
-    "broker busy with one input": "busy",
-    "replica moved to another folder": "replica.moved",
-    "store silent for a term": "store silent",
-    "clock days ahead": "clock days ahead",
-    "log folder empty at a start": "folder replaced",
-    "log folder away at a start": "folder away",
-    "log folder under another path": "folder renamed",
-    "rot in a coordinator's log": "rot for a coordinator",
-    "rot mended": "log.repaired",
-    "power lost after the end of a log was told": "power loss, end told",
-    "killed after a compaction, with the others away": "killed after compaction, left alone",
-}
-"""States counted from the brokers' events and the world's counters, by their names there."""
 
 
 def states(counts: Mapping[str, int]) -> dict[str, int]:

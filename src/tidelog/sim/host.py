@@ -19,9 +19,9 @@ from tidelog.model import Endpoint, Time
 from tidelog.sim.carry import Carrier
 from tidelog.sim.disk import PowerCut, SimDisk
 from tidelog.sim.network import End
+from tidelog.sim.store import Session
 
 if TYPE_CHECKING:
-    from tidelog.sim.store import Session
     from tidelog.sim.world import World
 
 WALL_START = 1_700_000_000_000

@@ -7,6 +7,36 @@ from shlex import quote
 
 PRODUCTION = "kip_320"
 SECONDS = 30.0
+SHARES: Mapping[str, float] = {
+    "transactions": 0.45,
+    "compaction": 0.45,
+    "moves": 0.2,
+    "forger": 0.05,
+    "folders": 0.15,
+    "relocations": 0.6,
+    "racks": 0.1,
+    "factors": 0.15,
+    "busy": 0.15,
+    "store_silent": 0.15,
+    "clock_days": 0.12,
+    "left_alone": 0.3,
+    "coordinator_rot": 0.15,
+    "end_told": 0.15,
+    "stale_coordinator": 0.15,
+    "copiers": 0.12,
+    "old-producers": 0.2,
+    "early-ends": 0.4,
+    "first-lost": 0.15,
+    "consumer-protocol": 0.25,
+    "static-members": 0.25,
+    "old-consumers": 0.4,
+}
+"""The share of seeds that have each part or kind of fault; `relocations` of those with several log directories,
+`left_alone` of those with compaction, `old-consumers` of those with an operator.
+
+`consumer-protocol` and `static-members` concern the members of a group, which half of the seeds have; the three before,
+producers in transactions.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +73,6 @@ class Plan:
         if self.moves:
             words.append("--moves")
         return " ".join(quote(word) for word in words)
-
-
-SHARES: Mapping[str, float] = {
-    "transactions": 0.45,
-    "compaction": 0.45,
-    "moves": 0.2,
-    "forger": 0.05,
-    "folders": 0.15,
-    "relocations": 0.6,
-    "racks": 0.1,
-    "factors": 0.15,
-    "busy": 0.15,
-    "store_silent": 0.15,
-    "clock_days": 0.12,
-    "left_alone": 0.3,
-    "coordinator_rot": 0.15,
-    "end_told": 0.15,
-    "stale_coordinator": 0.15,
-    "copiers": 0.12,
-    "old-producers": 0.2,
-    "early-ends": 0.4,
-    "first-lost": 0.15,
-    "consumer-protocol": 0.25,
-    "static-members": 0.25,
-    "old-consumers": 0.4,
-}
-"""The share of seeds that have each part or kind of fault; `relocations` of those with several log directories,
-`left_alone` of those with compaction, `old-consumers` of those with an operator.
-
-`consumer-protocol` and `static-members` concern the members of a group, which half of the seeds have; the three before,
-producers in transactions.
-"""
 
 
 def dice_of(seed: int, part: str, without: Collection[str] = ()) -> Random | None:

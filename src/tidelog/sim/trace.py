@@ -24,15 +24,16 @@ _SHOWN = 600
 _LINES = 1_000
 """Lines that are hashed at once."""
 
+_FORMATTERS: dict[type, Callable[[Any], Any]] = {str: str, **dict.fromkeys((int, bool, float, type(None)), repr)}
+"""The formatter of each type, determined once."""
+
+PREFIX = 4
+
 
 def plain(value: Any) -> Any:
     """Return the value as text that is the same in every process."""
     kind = type(value)
     return (_FORMATTERS.get(kind) or _formatter(kind))(value)
-
-
-_FORMATTERS: dict[type, Callable[[Any], Any]] = {str: str, **dict.fromkeys((int, bool, float, type(None)), repr)}
-"""The formatter of each type, determined once."""
 
 
 def _formatter(kind: type) -> Callable[[Any], Any]:
@@ -146,9 +147,6 @@ class Trace:
 
     def transcript(self) -> str:
         return "\n".join(map(str, self.entries[-TRANSCRIPT_EVENTS:]))
-
-
-PREFIX = 4
 
 
 class FrameText:

@@ -49,6 +49,8 @@ TRIES = 20
 Code = Callable[[Any], int]
 """The error code in a response."""
 
+SEMANTICS = ("at_most_once", "at_least_once", "exactly_once")
+
 
 def coordinator(play: Play, kind: int = GROUPS) -> str:
     """Find the coordinator, again until its topic exists, as every client does."""
@@ -189,9 +191,6 @@ def _without_aborted(content: bytes, aborted: set[tuple[int, int]]) -> list[str]
         elif batch.producer_id not in dropped:
             found += [bytes(record.value or b"").decode() for record in records.records(content, batch)]
     return found
-
-
-SEMANTICS = ("at_most_once", "at_least_once", "exactly_once")
 
 
 def work(play: Play, command: Command) -> None:

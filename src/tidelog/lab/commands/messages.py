@@ -9,6 +9,9 @@ from tidelog.partition.follower import Follower
 from tidelog.partition.leader import Leader
 
 MOST_WAIT = 120_000_000
+MOST_QUESTIONS = 8
+FIRST_QUESTION = 3_000_000
+LEVEL_WITHIN = 5_000_000
 
 
 def _way(play: Play, command: Command) -> tuple[str, str]:
@@ -81,11 +84,6 @@ def wait(play: Play, command: Command) -> None:
     if micros > MOST_WAIT:
         raise play.impossible("expected at most 120 s.")
     play.run(micros)
-
-
-MOST_QUESTIONS = 8
-FIRST_QUESTION = 3_000_000
-LEVEL_WITHIN = 5_000_000
 
 
 def fetch(play: Play, command: Command) -> None:

@@ -22,6 +22,8 @@ from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.checks.replica import Replica
 
 Excused = Callable[[int], bool]
+NO_CLEAN_EPOCH = -1
+STOPPED = "stop"
 
 
 def check(
@@ -108,10 +110,6 @@ def end_of(replica: Replica) -> tuple[int, int]:
     """
     entries = list(replica.partition.log.epochs)
     return (entries[-1].epoch if entries else -1), replica.log.end
-
-
-NO_CLEAN_EPOCH = -1
-STOPPED = "stop"
 
 
 @dataclass(slots=True)

@@ -34,6 +34,14 @@ JOINS = 0.1
 """How often another instance joins."""
 
 CLASSIC, CONSUMER = "classic", "consumer"
+PROTOCOL_SHARES = (1.0, 1.0, 0.5)
+"""The part of the members that speak the consumer protocol."""
+
+CONSUMER_PROTOCOL_PROPERTIES: Mapping[str, str] = {
+    "group.consumer.session.timeout.ms": "5000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+}
+"""The session options of members of the consumer protocol; members of the classic one set their own."""
 
 
 class Group:
@@ -228,16 +236,6 @@ class StaticGroup(Group):
         assert member.instance is not None
         member.process.pause(self._pause_duration())
         self._start_instance(member.instance)
-
-
-PROTOCOL_SHARES = (1.0, 1.0, 0.5)
-"""The part of the members that speak the consumer protocol."""
-
-CONSUMER_PROTOCOL_PROPERTIES: Mapping[str, str] = {
-    "group.consumer.session.timeout.ms": "5000",
-    "group.consumer.heartbeat.interval.ms": "1000",
-}
-"""The session options of members of the consumer protocol; members of the classic one set their own."""
 
 
 def draw_group(

@@ -26,6 +26,7 @@ from tidelog.wire.records import header
 
 INDETERMINATE = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE})
 ACKS_ALL = -1
+TOMBSTONES = 0.15
 
 
 class EndedBatch(NamedTuple):
@@ -224,9 +225,6 @@ class Producer:
         was_tried = code in RETRIABLE and self.options.retries < MAX_RETRIES
         is_late = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and name in self._indeterminate
         return was_tried or is_late or code is ErrorCode.INVALID_TIMESTAMP
-
-
-TOMBSTONES = 0.15
 
 
 class KeyedProducer(Producer):

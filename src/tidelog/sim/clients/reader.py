@@ -24,6 +24,7 @@ from tidelog.sim.world import World
 
 POLL = (20 * MILLI, 300 * MILLI)
 ANYWHERE = -1
+PAUSE = (100 * MILLI, 1_500 * MILLI)
 
 
 class Reader:
@@ -99,9 +100,6 @@ class Reader:
 
     def _seek_to_start(self, name: TopicPartition) -> None:
         self.process.carry_out(self.process.machine.seek_to([name], EARLIEST, self.process.now()))
-
-
-PAUSE = (100 * MILLI, 1_500 * MILLI)
 
 
 class OffsetLister:

@@ -30,6 +30,14 @@ from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
 
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+PAUSE = (5 * MILLI, 300 * MILLI)
+AGAIN = (200 * MILLI, 2_000 * MILLI)
+COMMITS = 0.7
+EMPTY = 0.3
+"""The share of transactions that are aborted before anything is sent, by applications that end such transactions."""
+
+KEYS = 10
+POLL = (50 * MILLI, 500 * MILLI)
 
 
 class Owner:
@@ -63,15 +71,6 @@ class Owner:
             assert ghosts.with_losses(), (
                 f"I50: {self.transactional_id} has only one owner, which was refused with {error.name}"
             )
-
-
-PAUSE = (5 * MILLI, 300 * MILLI)
-AGAIN = (200 * MILLI, 2_000 * MILLI)
-COMMITS = 0.7
-EMPTY = 0.3
-"""The share of transactions that are aborted before anything is sent, by applications that end such transactions."""
-KEYS = 10
-POLL = (50 * MILLI, 500 * MILLI)
 
 
 class Fate(Enum):

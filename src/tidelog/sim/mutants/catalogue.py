@@ -11,6 +11,18 @@ from typing import Any
 from tidelog.sim.coverage import patched_function
 from tidelog.sim.mutants import former, replacements
 
+PARTITION = "tidelog.partition.partition:Partition"
+LEADER = "tidelog.partition.leader:Leader"
+LOG = "tidelog.log.log:Log"
+PUSHES = "tidelog.node.controller_pushes:PushOrder"
+ASSIGNMENTS = "tidelog.node.controller_pushes:Assignments"
+TRANSACTIONS = "tidelog.coordinator.transaction"
+IN_ANY_ORDER = (
+    (f"{PUSHES}.is_stale", former.overtaken_by_epoch),
+    (f"{PUSHES}.accept", former.take_in_any_order),
+)
+ALL_FORMER = "former"
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
@@ -26,10 +38,6 @@ class Mutant:
     generation: str = "kip_320"
     expects: tuple[str, ...] = ()
 
-
-PARTITION = "tidelog.partition.partition:Partition"
-LEADER = "tidelog.partition.leader:Leader"
-LOG = "tidelog.log.log:Log"
 
 MUTANTS = (
     Mutant(
@@ -161,15 +169,6 @@ MUTANTS = (
 )
 
 
-PUSHES = "tidelog.node.controller_pushes:PushOrder"
-ASSIGNMENTS = "tidelog.node.controller_pushes:Assignments"
-TRANSACTIONS = "tidelog.coordinator.transaction"
-
-IN_ANY_ORDER = (
-    (f"{PUSHES}.is_stale", former.overtaken_by_epoch),
-    (f"{PUSHES}.accept", former.take_in_any_order),
-)
-
 FORMER = (
     Mutant(
         "late-pushes",
@@ -260,8 +259,6 @@ FORMER = (
     ),
 )
 """Fixed defects of brokers and clients, as they were."""
-
-ALL_FORMER = "former"
 
 
 def find(name: str) -> Mutant:

@@ -28,6 +28,8 @@ HARMLESS = ("write", "read", "rename", "truncate", "open", "create", "folder", "
 CHECKED_FROM = 21
 """A batch's checksum covers what follows; a flip before may produce another valid batch."""
 
+AWAY = (2 * SECOND, 12 * SECOND)
+
 
 def disk_error(strike: Strike) -> None:
     """Let operations of one kind fail."""
@@ -144,9 +146,6 @@ KINDS: Mapping[str, Kind] = {
     "slow_disk": slow_disk,
     "rot": rot,
 }
-
-
-AWAY = (2 * SECOND, 12 * SECOND)
 
 
 def folder_replaced(strike: Strike) -> None:

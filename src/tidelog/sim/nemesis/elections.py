@@ -25,6 +25,20 @@ from tidelog.sim.network import Action, End, Link
 from tidelog.wire.codec import decode_request, decode_response
 
 PREFERRED = 0
+EPOCHS = 23
+PREFIX = 4
+_INT16, _INT32 = Struct(">h"), Struct(">i")
+WITHHELD = 20 * SECOND
+"""The longest delay; controllers wait for 30 seconds."""
+
+SLOW_STORE = (100 * MILLI, 400 * MILLI)
+"""Longer than a registration takes after an earlier one has expired."""
+
+NOTICED = 1500 * MILLI
+"""By then the controller knows the new life."""
+
+NEW_DISK = 0.5
+"""How often the machine returns with an empty disk."""
 
 
 class Handover(NamedTuple):
@@ -80,23 +94,6 @@ def _kill_a_preferred_leader(strike: Strike) -> None:
 
 
 KINDS: Mapping[str, Kind] = {"to_and_fro": to_and_fro}
-
-
-EPOCHS = 23
-PREFIX = 4
-_INT16, _INT32 = Struct(">h"), Struct(">i")
-
-WITHHELD = 20 * SECOND
-"""The longest delay; controllers wait for 30 seconds."""
-
-SLOW_STORE = (100 * MILLI, 400 * MILLI)
-"""Longer than a registration takes after an earlier one has expired."""
-
-NOTICED = 1500 * MILLI
-"""By then the controller knows the new life."""
-
-NEW_DISK = 0.5
-"""How often the machine returns with an empty disk."""
 
 
 def end_told(strike: Strike) -> None:

@@ -41,6 +41,7 @@ RETURNS = 0.7
 
 LASTS = (6 * SECOND, 12 * SECOND, 20 * SECOND)
 POLL = 10 * MILLI
+NEEDS: Mapping[str, Sequence[str]] = {"stale_coordinator": ("transactions", "old-producers")}
 
 
 def stale_coordinator(strike: Strike) -> None:
@@ -268,5 +269,3 @@ def held_frame(end: End) -> memoryview | None:
 
 
 DRAWN: Mapping[str, Kind] = {"stale_coordinator": stale_coordinator}
-
-NEEDS: Mapping[str, Sequence[str]] = {"stale_coordinator": ("transactions", "old-producers")}

@@ -10,17 +10,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tidelog.effects import Event
 from tidelog.model import TopicPartition
 from tidelog.sim.checks.ghosts import Ghost, Ghosts
+from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import GO_ON, KILL, POWER, REFUSE, SECOND
 from tidelog.sim.host import Host
 from tidelog.sim.world import World
-
-if TYPE_CHECKING:
-    from tidelog.sim.nemesis.schedule import Nemesis
 
 
 class Atlas:
@@ -79,9 +77,31 @@ class Atlas:
         return REFUSE
 
 
+class Schedule(Protocol):
+    """What faults need of `schedule.Nemesis`.
+
+    `armed` are triggers that wait; `before_start` are actions before a broker's next start, `kept_down` the time before
+    which a broker is not started; `over`: no fault may strike any more.
+    """
+
+    cluster: Cluster
+    world: World
+    atlas: Atlas
+    armed: list["Trigger"]
+    before_start: dict[int, Callable[[], None]]
+    kept_down: dict[int, int]
+    over: bool
+
+    def back(self, host: Host) -> None: ...
+
+    def awaited(self) -> tuple["Trigger", ...]: ...
+
+    def disarm(self, trigger: "Trigger") -> None: ...
+
+
 @dataclass(slots=True)
 class Strike:
-    nemesis: "Nemesis"
+    nemesis: Schedule
     number: int
     kind: str
     random: Random

@@ -28,6 +28,12 @@ from tidelog.wire.messages.topics.alter_partition_reassignments import (
     ReassignableTopic,
 )
 
+BROKERS = 4
+REPLICAS = 3
+REASSIGNMENT_PAUSE = (100 * MILLI, 4 * SECOND)
+CANCELS, ORDERS, THROTTLES = 0.15, 0.1, 0.2
+LOG_DIR_PAUSE = (50 * MILLI, 2 * SECOND)
+
 
 class RecurringAdmin(ABC):
     """An administrator that does one kind of action again and again, with a pause after each response.
@@ -67,12 +73,6 @@ class RecurringAdmin(ABC):
     def act(self, name: TopicPartition, replicas: Sequence[int]) -> None: ...
 
 
-BROKERS = 4
-REPLICAS = 3
-REASSIGNMENT_PAUSE = (100 * MILLI, 4 * SECOND)
-CANCELS, ORDERS, THROTTLES = 0.15, 0.1, 0.2
-
-
 def draw_throttles(dice: Random) -> dict[str, str]:
     """Draw rates that apply as soon as a topic lists throttled replicas.
 
@@ -107,9 +107,6 @@ class Reassignments(RecurringAdmin):
             return self.dice.sample(now, len(now))
         least = min(len(now), REPLICAS)
         return self.dice.sample(brokers, self.dice.choice((least, least, least, min(least + 1, len(brokers)))))
-
-
-LOG_DIR_PAUSE = (50 * MILLI, 2 * SECOND)
 
 
 class LogDirectoryMoves(RecurringAdmin):

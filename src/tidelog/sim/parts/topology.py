@@ -18,6 +18,12 @@ from tidelog.sim.cluster import Cluster
 FACTORS = (1, 2, 2, 5)
 INTERNAL_FACTORS = (1, 2, 3, 3, 5)
 MOST_REPLICAS = 5
+LOG_DIRECTORIES = ("/data/one", "/data/two", "/data/three")
+COPY_RATES = ("9223372036854775807", "20000", "5000")
+"""Bytes per second for copying a replica to another log directory (`moves.py`)."""
+
+RACKS = ("east", "west")
+SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def draw_factors(dice: Random, brokers: int | None) -> tuple[int, int]:
@@ -31,21 +37,11 @@ def factor_properties(internal: int) -> dict[str, str]:
     return dict.fromkeys(names, str(internal))
 
 
-LOG_DIRECTORIES = ("/data/one", "/data/two", "/data/three")
-
-COPY_RATES = ("9223372036854775807", "20000", "5000")
-"""Bytes per second for copying a replica to another log directory (`moves.py`)."""
-
-
 def draw_log_directories(dice: Random) -> dict[str, str]:
     return {
         "log.dirs": ",".join(LOG_DIRECTORIES[: dice.choice((2, 2, 3))]),
         "replica.alter.log.dirs.io.max.bytes.per.second": dice.choice(COPY_RATES),
     }
-
-
-RACKS = ("east", "west")
-SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def draw_rack_properties(_: Random) -> dict[str, str]:

@@ -18,6 +18,18 @@ from tidelog.sim.network import End, Link
 from tidelog.wire.codec import decode_request, decode_response
 from tidelog.wire.records import BatchHeader, header
 
+PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS = 0, 1, 2, 7, 23, 43
+PUSHES = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata"}
+OBSERVED = frozenset({PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS, *PUSHES})
+PREFIX = 4
+_INT16, _INT32 = Struct(">h"), Struct(">i")
+TOPIC_IDS_SINCE = {PRODUCE: 13, FETCH: 13}
+REPLICA_STATE_SINCE = 15
+ACKS_ALL = -1
+LATEST = -1
+UNCLEAN = 1
+CLOSING = -1
+
 
 class FetchPosition(NamedTuple):
     """A follower's fetch as its leader received it: the fetch offset, and the epoch of the record below it."""
@@ -103,19 +115,6 @@ class FetchSession:
 
     broker_epoch: int = -1
     names: dict[TopicPartition, tuple[int, FetchPosition]] = field(default_factory=dict)
-
-
-PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS = 0, 1, 2, 7, 23, 43
-PUSHES = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata"}
-OBSERVED = frozenset({PRODUCE, FETCH, LIST_OFFSETS, CONTROLLED_SHUTDOWN, EPOCHS, ELECT_LEADERS, *PUSHES})
-PREFIX = 4
-_INT16, _INT32 = Struct(">h"), Struct(">i")
-TOPIC_IDS_SINCE = {PRODUCE: 13, FETCH: 13}
-REPLICA_STATE_SINCE = 15
-ACKS_ALL = -1
-LATEST = -1
-UNCLEAN = 1
-CLOSING = -1
 
 
 def partition_of(host: Host, name: TopicPartition) -> Partition | None:

@@ -17,6 +17,9 @@ from tidelog.sim.mutants.drawn.syntax import blocks, functions
 Make = Callable[[str, str], CodeType]
 """Given the source and the path of a module, its code."""
 
+REACHED = "__reached__"
+"""A builtin of the measuring process: called with the name of each block that runs."""
+
 
 class Substitutes(MetaPathFinder):
     """Finds the modules of the table, and loads what their functions make."""
@@ -61,10 +64,6 @@ def substituted(makes: Mapping[str, Make]) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-
-
-REACHED = "__reached__"
-"""A builtin of the measuring process: called with the name of each block that runs."""
 
 
 def name_of(module: str, line: int) -> str:
