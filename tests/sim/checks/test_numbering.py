@@ -77,7 +77,7 @@ def test_a_log_that_has_forgotten_a_producer_or_knows_one_too_many():
         numbers.compare(made)
     made, numbers = numbered()
     remember(made, 0, (0, 1, 0))
-    with pytest.raises(AssertionError, match=r"^I26: .*no record"):
+    with pytest.raises(AssertionError, match=r"^I26: .*without a record"):
         numbers.compare(made)
     numbers.whole = False
     numbers.compare(made)
