@@ -296,8 +296,7 @@ class Log:
     # Epochs.
 
     def take_epochs(self, epochs: EpochCache) -> None:
-        """Copy the epochs of the log that this is a copy of: compaction may have removed their first records, or
-        all."""
+        """Copy the epochs of the log that this is a copy of: compaction may have removed their first records."""
         if self.epochs != epochs:
             self.epochs = EpochCache(epochs)
             self.durability.save_epochs(self.epochs)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.coordinator.group.ground import Ground, subscription
+from tests.coordinator.group.harness import GroupHarness, subscription
 from tidelog.api import registry
 from tidelog.api.context import Context, Pending
 from tidelog.config.broker import BrokerConfig
@@ -49,11 +49,11 @@ class Broker:
     """One broker that leads every partition of the group topic."""
 
     def __init__(self, **options):
-        self.ground = Ground(options)
+        self.harness = GroupHarness(options)
         self.image = ClusterImage()
         self.image.brokers[7] = BrokerImage(7, endpoints={"EXTERNAL": Endpoint("EXTERNAL", "PLAINTEXT", "seven", 97)})
         self.add("t", T_ID, 2)
-        self.add(GROUP_TOPIC, b"o" * 16, len(self.ground.logs))
+        self.add(GROUP_TOPIC, b"o" * 16, len(self.harness.logs))
         self.asked = []
         self.topics_requested = {}
 
@@ -66,24 +66,24 @@ class Broker:
 
     def send(self, request, version, listener="EXTERNAL"):
         """The token, and the answer if it came at once."""
-        ground = self.ground
+        harness = self.harness
         seen = SimpleNamespace(
             image=self.image,
-            groups=ground.coordinator,
-            config=ground.coordinator.config,
+            groups=harness.coordinator,
+            config=harness.coordinator.config,
             topics_requested=self.topics_requested,
         )
-        token = next(ground.tokens)
-        context = Context(seen, ground.now, version, "client", 1, listener, "127.0.0.1", "ANONYMOUS", token, [])
+        token = next(harness.tokens)
+        context = Context(seen, harness.now, version, "client", 1, listener, "127.0.0.1", "ANONYMOUS", token, [])
         answer = registry.handler(registry.APIS[request.__key__])(request, context)
         self.asked += [effect for effect in context.effects if isinstance(effect, PeerRequest)]
-        ground.carry_out([effect for effect in context.effects if not isinstance(effect, PeerRequest)])
+        harness.carry_out([effect for effect in context.effects if not isinstance(effect, PeerRequest)])
         if not isinstance(answer, Pending):
-            ground.answers[token] = answer
+            harness.answers[token] = answer
         return token
 
     def ask(self, request, version, **how):
-        answer = self.ground.answers[self.send(request, version, **how)]
+        answer = self.harness.answers[self.send(request, version, **how)]
         return through_codec(request.__key__, version, answer)
 
 
@@ -125,7 +125,7 @@ def test_commit_refuses_partitions_that_do_not_exist_and_takes_the_others(versio
     answer = broker.ask(commit_request(("none", 0), ("t", 0), ("t", 9)), version)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(answer) == {("none", 0): unknown, ("t", 0): ErrorCode.NONE, ("t", 9): unknown}
-    assert broker.ground.positions() == {("t", 0): 5}
+    assert broker.harness.positions() == {("t", 0): 5}
 
 
 def test_commit_by_topic_id():
@@ -136,7 +136,7 @@ def test_commit_by_topic_id():
         (T_ID, 0): ErrorCode.NONE,
         (T_ID, 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    assert broker.ground.positions() == {("t", 0): 5}
+    assert broker.harness.positions() == {("t", 0): 5}
 
 
 def test_a_commit_of_nothing_known_does_not_reach_the_group():
@@ -145,7 +145,7 @@ def test_a_commit_of_nothing_known_does_not_reach_the_group():
         ("none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     }
     assert broker.ask(commit_request(), 9).topics == []
-    assert broker.ground.machine.groups == {}
+    assert broker.harness.machine.groups == {}
 
 
 # OffsetFetch.
@@ -171,7 +171,7 @@ def test_old_fetches_of_all_topics(version):
 
 def test_the_oldest_fetch_has_the_groups_code_on_each_partition():
     broker = Broker()
-    broker.ground.resign()
+    broker.harness.resign()
     topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
     oldest = broker.ask(OffsetFetchRequest(group_id="g", topics=topics), 1)
     assert oldest.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
@@ -221,16 +221,16 @@ def test_a_fetch_by_topic_id():
 def test_a_topic_that_is_made_anew_while_its_positions_are_waited_for(names_it):
     """They are not told as those of the topic that has the name now."""
     broker = Broker()
-    broker.ground.holding = True
+    broker.harness.holding = True
     broker.send(commit_request((T_ID, 0)), 10)
     topics = [OffsetFetchRequestTopics(topic_id=T_ID, partition_indexes=[0])] if names_it else None
     asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)], require_stable=True)
     token = broker.send(asked, 10)
-    assert token not in broker.ground.answers
+    assert token not in broker.harness.answers
     broker.remove("t")
     broker.add("t", GONE_ID, 2)
-    broker.ground.release()
-    (group,) = through_codec(9, 10, broker.ground.answers[token]).groups
+    broker.harness.release()
+    (group,) = through_codec(9, 10, broker.harness.answers[token]).groups
     found = [(t.topic_id, p.committed_offset, p.error_code) for t in group.topics for p in t.partitions]
     assert found == ([(T_ID, -1, ErrorCode.UNKNOWN_TOPIC_ID)] if names_it else [])
 
@@ -259,7 +259,7 @@ def test_the_controller_is_asked_for_a_topic_once_at_a_time_however_many_ask():
     broker.remove(GROUP_TOPIC)
     for _ in range(200):
         broker.send(FindCoordinatorRequest(key="g"), 3)
-        broker.ground.now = broker.ground.now._replace(mono=broker.ground.now.mono + 1)
+        broker.harness.now = broker.harness.now._replace(mono=broker.harness.now.mono + 1)
     assert len(broker.asked) == 2
     assert len(broker.topics_requested) == 1
 
@@ -293,7 +293,7 @@ def test_a_coordinator_that_cannot_be_reached_is_none():
 def test_a_group_is_looked_for_among_the_partitions_that_the_topic_really_has():
     """`offsets.topic.num.partitions` may have been changed after the topic was made."""
     broker = Broker()
-    broker.ground.coordinator.config = BrokerConfig({})
+    broker.harness.coordinator.config = BrokerConfig({})
     assert broker.ask(FindCoordinatorRequest(key="g"), 3).node_id == 7
     assert codes(broker.ask(commit_request(KNOWN), 9)) == {("t", 0): ErrorCode.NONE}
 
@@ -317,13 +317,13 @@ def test_every_version_joins_syncs_and_leaves(version):
 
     token = broker.send(join(""), version)
     if version >= 4:
-        refused = through_codec(11, version, broker.ground.answers[token])
+        refused = through_codec(11, version, broker.harness.answers[token])
         assert refused.error_code == ErrorCode.MEMBER_ID_REQUIRED
         token = broker.send(join(refused.member_id), version)
-    broker.ground.pass_time(3_000)
-    answer = through_codec(11, version, broker.ground.answers[token])
+    broker.harness.pass_time(3_000)
+    answer = through_codec(11, version, broker.harness.answers[token])
     assert (answer.error_code, answer.generation_id, answer.protocol_name) == (ErrorCode.NONE, 1, "range")
-    member = broker.ground.machine.groups["g"].members[answer.member_id]
+    member = broker.harness.machine.groups["g"].members[answer.member_id]
     assert member.rebalance_timeout_ms == (10_000 if version == 0 else 20_000)
 
     named = {"protocol_type": "consumer", "protocol_name": "range"}
@@ -335,7 +335,7 @@ def test_every_version_joins_syncs_and_leaves(version):
         group_id="g", member_id=member.member_id, members=[MemberIdentity(member_id=member.member_id)]
     )
     assert broker.ask(leave, min(version, 5)).error_code == ErrorCode.NONE
-    assert broker.ground.machine.groups["g"].members == {}
+    assert broker.harness.machine.groups["g"].members == {}
 
 
 @pytest.mark.parametrize("version", versions(11))
@@ -355,7 +355,7 @@ def test_the_newest_sync_must_name_its_protocol():
 
 def test_an_old_leave_has_its_members_code_as_its_own():
     broker = Broker()
-    broker.ground.stable()
+    broker.harness.stable()
     unknown = LeaveGroupRequest(group_id="g", member_id="x", members=[MemberIdentity(member_id="x")])
     assert broker.ask(unknown, 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     answer = broker.ask(unknown, 3)
@@ -368,7 +368,7 @@ def test_an_old_leave_has_its_members_code_as_its_own():
 @pytest.mark.parametrize("version", versions(15))
 def test_every_version_describes(version):
     broker = Broker()
-    (member,), _ = broker.ground.stable()
+    (member,), _ = broker.harness.stable()
     request = DescribeGroupsRequest(groups=["g", "none"], include_authorized_operations=True)
     group, none = broker.ask(request, version).groups
     assert (group.group_state, group.members[0].member_id) == ("Stable", member)
@@ -381,7 +381,7 @@ def test_every_version_describes(version):
 @pytest.mark.parametrize("version", versions(16))
 def test_every_version_lists(version):
     broker = Broker()
-    broker.ground.stable()
+    broker.harness.stable()
     (group,) = broker.ask(ListGroupsRequest(), version).groups
     assert (group.group_id, group.protocol_type) == ("g", "consumer")
 
@@ -411,6 +411,6 @@ def test_offsets_are_deleted_where_the_partition_exists():
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     found = {(t.name, p.partition_index): p.error_code for t in answer.topics for p in t.partitions}
     assert found == {("none", 0): unknown, ("t", 9): unknown, ("t", 0): ErrorCode.NONE}
-    assert broker.ground.positions() == {("t", 1): 5}
+    assert broker.harness.positions() == {("t", 1): 5}
     refused = broker.ask(request("nobody"), 0)
     assert (refused.error_code, refused.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.coordinator.group.ground import subscription
+from tests.coordinator.group.harness import subscription
 from tidelog.coordinator.group.classic.group import (
     ClassicMember,
     MemberProtocol,

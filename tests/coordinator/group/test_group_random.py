@@ -4,13 +4,13 @@
 - Every request is answered exactly once, at the latest when the coordinator resigns.
 - I29: generations of a group ascend, no partition is assigned twice in one, an acknowledged commit is what is fetched
   after failover.
-- The machine's own invariants hold after every input (`Ground.carry_out` checks them).
+- The machine's own invariants hold after every input (`GroupHarness.carry_out` checks them).
 """
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.coordinator.group.ground import Ground, subscription
+from tests.coordinator.group.harness import GroupHarness, subscription
 from tidelog.coordinator.group.offset_table import Committed
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
@@ -58,7 +58,7 @@ class Client:
 
 class Run:
     def __init__(self):
-        self.ground = Ground({"group.initial.rebalance.delay.ms": "1000"})
+        self.harness = GroupHarness({"group.initial.rebalance.delay.ms": "1000"})
         self.clients = {(name, number): Client(number) for name in GROUPS for number in range(4)}
         self.sent = {}
         self.attempts = {name: [None] for name in GROUPS}
@@ -74,7 +74,7 @@ class Run:
     # Clients.
 
     def join(self, name, who, protocols):
-        token = self.ground.join(
+        token = self.harness.join(
             who.member,
             group=name,
             instance=who.instance,
@@ -90,7 +90,7 @@ class Run:
         if who.leads:
             parts = [",".join(order[place::share]) for place in range(share)]
             assignments = {member: part.encode() for member, part in zip(who.members, parts, strict=True)}
-        token = self.ground.sync(who.member, who.generation, assignments, group=name, instance=who.instance)
+        token = self.harness.sync(who.member, who.generation, assignments, group=name, instance=who.instance)
         self.sent[token] = ("sync", name, (who.member, who.generation))
 
     def settle(self, name, _, count):
@@ -99,33 +99,33 @@ class Run:
         for who in [*members, *members]:
             self.join(name, who, 0)
             self.read_answers()
-        self.ground.pass_time(5_000)
+        self.harness.pass_time(5_000)
         self.read_answers()
         for who in members:
             self.sync(name, who, PARTITIONS)
 
     def heartbeat(self, name, who, _):
-        if not self.ground.holding:
-            self.ground.heartbeat(who.member, who.generation, group=name, instance=who.instance)
+        if not self.harness.holding:
+            self.harness.heartbeat(who.member, who.generation, group=name, instance=who.instance)
 
     def leave(self, name, who, _):
-        if not self.ground.holding:
-            self.ground.leave((who.member, who.instance), group=name)
+        if not self.harness.holding:
+            self.harness.leave((who.member, who.instance), group=name)
             who.forget()
 
     def commit(self, name, who, offset):
         self.attempts[name].append(offset)
-        token = self.ground.commit({("t", 0): offset}, group=name, member=who.member, generation=who.generation)
+        token = self.harness.commit({("t", 0): offset}, group=name, member=who.member, generation=who.generation)
         self.sent[token] = ("commit", name, len(self.attempts[name]) - 1)
 
     def admin_commit(self, name, _, offset):
         self.attempts[name].append(offset)
-        token = self.ground.commit({("t", 0): offset}, group=name)
+        token = self.harness.commit({("t", 0): offset}, group=name)
         self.sent[token] = ("commit", name, len(self.attempts[name]) - 1)
 
     def delete(self, name, _, __):
         self.attempts[name].append(None)
-        token = self.ground.send(DeleteGroupsRequest(groups_names=[name]), 2)
+        token = self.harness.send(DeleteGroupsRequest(groups_names=[name]), 2)
         self.sent[token] = ("delete", name, len(self.attempts[name]) - 1)
 
     def restart(self, _, who, __):
@@ -134,30 +134,30 @@ class Run:
     # The world.
 
     def time(self, _, __, ms):
-        self.ground.pass_time(ms)
+        self.harness.pass_time(ms)
 
     def hold(self, *_):
-        self.ground.holding = True
+        self.harness.holding = True
 
     def release(self, *_):
-        self.ground.release()
+        self.harness.release()
 
     def refuse(self, _, __, refuse):
-        self.ground.refusing = ErrorCode.NOT_ENOUGH_REPLICAS if refuse else None
+        self.harness.refusing = ErrorCode.NOT_ENOUGH_REPLICAS if refuse else None
 
     def failover(self, *_):
-        self.ground.resign()
+        self.harness.resign()
         self.read_answers()
         assert not self.sent, "everybody was told"
-        self.ground = self.ground.failover()
+        self.harness = self.harness.failover()
         self.check_acknowledged()
 
     # What must hold.
 
     def read_answers(self):
-        for token in [token for token in self.sent if token in self.ground.answers]:
+        for token in [token for token in self.sent if token in self.harness.answers]:
             kind, name, about = self.sent.pop(token)
-            getattr(self, f"{kind}_answered")(name, about, self.ground.answers[token])
+            getattr(self, f"{kind}_answered")(name, about, self.harness.answers[token])
 
     def join_answered(self, name, who, answer: JoinGroupResponse):
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -197,16 +197,16 @@ class Run:
     def check_acknowledged(self):
         """What is fetched is the last acknowledged attempt, or a later one whose outcome nobody was told."""
         for name, attempts in self.attempts.items():
-            found = self.ground.positions(name).get(("t", 0))
+            found = self.harness.positions(name).get(("t", 0))
             assert found in attempts[self.acknowledged[name] :], (found, attempts, self.acknowledged[name])
 
 
-def lasting(ground):
+def lasting(harness):
     offsets = {
         name: {where: Committed(*committed) for where, committed in positions.items()}
-        for name, positions in ground.machine.offsets.snapshot().items()
+        for name, positions in harness.machine.offsets.snapshot().items()
     }
-    return ground.machine.saved, offsets, set(ground.machine.groups)
+    return harness.machine.saved, offsets, set(harness.machine.groups)
 
 
 @settings(max_examples=100)
@@ -218,6 +218,6 @@ def test_a_live_run_equals_its_replay(plan):
     run.refuse(None, None, False)
     run.release()
     run.read_answers()
-    live = lasting(run.ground)
+    live = lasting(run.harness)
     run.failover()
-    assert lasting(run.ground) == live
+    assert lasting(run.harness) == live

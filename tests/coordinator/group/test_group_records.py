@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tests.coordinator.group.ground import WALL, Ground, subscription
+from tests.coordinator.group.harness import WALL, GroupHarness, subscription
 from tidelog.coordinator.contract import Change
 from tidelog.coordinator.group import records
 from tidelog.errors import CorruptLog
@@ -22,31 +22,31 @@ def text(value: str) -> bytes:
 
 
 def test_a_committed_offset_is_a_key_of_type_1_and_a_value_of_version_4():
-    ground = Ground()
-    ground.commit({("t", 3): 5}, metadata="m")
-    ((key, value),) = ground.log.keys_and_values()
+    harness = GroupHarness()
+    harness.commit({("t", 3): 5}, metadata="m")
+    ((key, value),) = harness.log.keys_and_values()
     assert key == struct.pack(">h", 1) + text("g") + text("t") + struct.pack(">i", 3)
     assert value == struct.pack(">hqi", 4, 5, -1) + b"\x02m" + struct.pack(">q", WALL) + b"\x00"
 
 
 def test_the_topics_id_is_a_tagged_field():
-    ground = Ground()
-    ground.commit({("t", 0): 5}, topic_id=b"i" * 16)
-    ((_, value),) = ground.log.keys_and_values()
+    harness = GroupHarness()
+    harness.commit({("t", 0): 5}, topic_id=b"i" * 16)
+    ((_, value),) = harness.log.keys_and_values()
     assert value == struct.pack(">hqi", 4, 5, -1) + b"\x01" + struct.pack(">q", WALL) + b"\x01\x00\x10" + b"i" * 16
 
 
 def test_a_retention_time_of_its_own_makes_a_value_of_version_1():
-    ground = Ground()
-    ground.commit({("t", 0): 5}, version=2, retention=1000)
-    ((_, value),) = ground.log.keys_and_values()
+    harness = GroupHarness()
+    harness.commit({("t", 0): 5}, version=2, retention=1000)
+    ((_, value),) = harness.log.keys_and_values()
     assert value == struct.pack(">hq", 1, 5) + text("") + struct.pack(">qq", WALL, WALL + 1000)
 
 
 def test_a_group_is_a_key_of_type_2_and_a_value_of_version_3():
-    ground = Ground()
-    (a,), _ = ground.stable()
-    (new_key, new_value), (key, value) = ground.log.keys_and_values()
+    harness = GroupHarness()
+    (a,), _ = harness.stable()
+    (new_key, new_value), (key, value) = harness.log.keys_and_values()
     assert new_key == key == struct.pack(">h", 2) + text("g")
     nobody = text("") + struct.pack(">ihhqi", 0, -1, -1, WALL, 0)
     assert new_value == struct.pack(">h", 3) + nobody
@@ -95,14 +95,14 @@ def test_garbage_is_no_change(key):
 
 
 def test_garbage_in_the_log_is_told_of_and_passed_over():
-    ground = Ground()
-    ground.commit({("t", 0): 1})
-    ground.log.append(build([Record(key=b"?", value=b"?")]))
-    ground.log.append(build([Record(key=None, value=b"?")]))
+    harness = GroupHarness()
+    harness.commit({("t", 0): 1})
+    harness.log.append(build([Record(key=b"?", value=b"?")]))
+    harness.log.append(build([Record(key=None, value=b"?")]))
     broken = bytearray(build([Record(key=b"?", value=b"?")]))
     broken[-3:] = b"\xff\xff\xff"
-    ground.log.append(bytes(broken))
-    ground.commit({("t", 0): 2})
-    after = ground.failover()
+    harness.log.append(bytes(broken))
+    harness.commit({("t", 0): 2})
+    after = harness.failover()
     assert after.positions() == {("t", 0): 2}
     assert [event.fields["offset"] for event in after.events if event.kind == "coordinator.unreadable"] == [1, 3]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.coordinator.group.consumer.people import Cluster, People
+from tests.coordinator.group.consumer.consumer_harness import Cluster, ConsumerHarness
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
 from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
@@ -26,24 +26,24 @@ from tidelog.wire.messages.transactions.txn_offset_commit import (
 
 
 def test_groups_are_listed_by_state_and_type():
-    people = People()
-    people.member("a").join()
-    people.member("b", group="h").join().leave()
-    people.stable(group="classic")
+    harness = ConsumerHarness()
+    harness.member("a").join()
+    harness.member("b", group="h").join().leave()
+    harness.stable(group="classic")
     both = {"g": ("consumer", "Stable"), "h": ("consumer", "Empty"), "classic": ("classic", "Stable")}
-    assert people.listed() == both
-    assert people.listed(types=["Consumer"]) == {name: both[name] for name in "gh"}
-    assert people.listed(types=["classic"]) == {"classic": both["classic"]}
-    assert people.listed(types=["share"]) == {}
-    assert people.listed(states=["stable"]) == {name: both[name] for name in ("g", "classic")}
-    assert people.listed(states=["EMPTY"], types=["consumer"]) == {"h": both["h"]}
+    assert harness.listed() == both
+    assert harness.listed(types=["Consumer"]) == {name: both[name] for name in "gh"}
+    assert harness.listed(types=["classic"]) == {"classic": both["classic"]}
+    assert harness.listed(types=["share"]) == {}
+    assert harness.listed(states=["stable"]) == {name: both[name] for name in ("g", "classic")}
+    assert harness.listed(states=["EMPTY"], types=["consumer"]) == {"h": both["h"]}
 
 
 def test_a_group_is_described():
-    people = People(cluster=Cluster(t=2, u=1))
-    people.member("a", instance="i", topics=("t", "u", "none")).join(rack_id="r")
-    people.member("b", topics=(), pattern="t", assignor="range").join()
-    (group,) = people.described("g")
+    harness = ConsumerHarness(cluster=Cluster(t=2, u=1))
+    harness.member("a", instance="i", topics=("t", "u", "none")).join(rack_id="r")
+    harness.member("b", topics=(), pattern="t", assignor="range").join()
+    (group,) = harness.described("g")
     assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 3, 3)
     assert group.assignor_name == "range"
     first, second = group.members
@@ -55,27 +55,27 @@ def test_a_group_is_described():
     assert shown == [("t", [0, 1]), ("u", [0])]
     shown = [(topic.topic_name, topic.partitions) for topic in second.target_assignment.topic_partitions]
     assert shown == [("t", [1])]
-    people.cluster.delete("t")
-    assert people.described("g")[0].members[1].target_assignment.topic_partitions == []
+    harness.cluster.delete("t")
+    assert harness.described("g")[0].members[1].target_assignment.topic_partitions == []
 
 
 def test_what_is_no_consumer_group_is_not_described():
-    people = People()
-    people.stable(group="classic")
-    people.member("a").join()
-    by_id = {group.group_id: group for group in people.described("none", "classic", "")}
+    harness = ConsumerHarness()
+    harness.stable(group="classic")
+    harness.member("a").join()
+    by_id = {group.group_id: group for group in harness.described("none", "classic", "")}
     assert by_id["none"].error_code == by_id["classic"].error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert by_id["none"].error_message == "Group none not found."
     assert by_id["classic"].error_message == "Group classic is not a consumer group."
     assert by_id[""].error_code == ErrorCode.INVALID_GROUP_ID
-    (dead,) = people.ask(DescribeGroupsRequest(groups=["g"]), 6).groups
+    (dead,) = harness.ask(DescribeGroupsRequest(groups=["g"]), 6).groups
     assert (dead.error_code, dead.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
     assert dead.error_message == "Group g is not a classic group."
-    (dead,) = people.ask(DescribeGroupsRequest(groups=["g"]), 5).groups
+    (dead,) = harness.ask(DescribeGroupsRequest(groups=["g"]), 5).groups
     assert (dead.error_code, dead.group_state) == (ErrorCode.NONE, "Dead")
 
 
-def commit(people, member, epoch, *numbers, version=10, group="g", topic="t"):
+def commit(harness, member, epoch, *numbers, version=10, group="g", topic="t"):
     request = OffsetCommitRequest(
         group_id=group,
         member_id=member,
@@ -83,12 +83,12 @@ def commit(people, member, epoch, *numbers, version=10, group="g", topic="t"):
         topics=[
             OffsetCommitRequestTopic(
                 name=topic,
-                topic_id=people.cluster.id(topic),
+                topic_id=harness.cluster.id(topic),
                 partitions=[OffsetCommitRequestPartition(partition_index=n, committed_offset=7) for n in numbers],
             )
         ],
     )
-    codes = {p.error_code for t in people.ask(request, version).topics for p in t.partitions}
+    codes = {p.error_code for t in harness.ask(request, version).topics for p in t.partitions}
     (code,) = codes
     return ErrorCode(code)
 
@@ -96,15 +96,15 @@ def commit(people, member, epoch, *numbers, version=10, group="g", topic="t"):
 @pytest.fixture
 def two():
     """One member at epoch 4, which has had partition 0 since epoch 2 and 1 since epoch 4."""
-    people = People(cluster=Cluster(t=2))
-    a = people.member("a").join()
-    b = people.member("b").join()
-    people.settle(a, b)
+    harness = ConsumerHarness(cluster=Cluster(t=2))
+    a = harness.member("a").join()
+    b = harness.member("b").join()
+    harness.settle(a, b)
     b.leave()
-    people.settle(a)
+    harness.settle(a)
     assert a.epoch == 4
-    assert list(people.consumer_group().members["a"].current.assigned.values()) == [2, 4]
-    return people
+    assert list(harness.consumer_group().members["a"].current.assigned.values()) == [2, 4]
+    return harness
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,8 @@ def test_producers_commit_for_members(two, member, epoch, code):
     assert two.ask(request, 4).topics[0].partitions[0].error_code == code
 
 
-def delete(people, group="g"):
-    (result,) = people.ask(DeleteGroupsRequest(groups_names=[group]), 2).results
+def delete(harness, group="g"):
+    (result,) = harness.ask(DeleteGroupsRequest(groups_names=[group]), 2).results
     return ErrorCode(result.error_code)
 
 
@@ -199,28 +199,28 @@ def test_positions_are_deleted_in_topics_that_nobody_subscribes_to(two):
 
 
 def test_positions_of_a_group_stay_while_it_subscribes_and_go_with_it_when_nobody_does():
-    people = People({"offsets.retention.minutes": "10"}, cluster=Cluster(t=1, u=1))
-    member = people.member("a").join()
-    assert commit(people, "a", 2, 0) == ErrorCode.NONE
-    assert commit(people, "a", 2, 0, topic="u") == ErrorCode.NONE
+    harness = ConsumerHarness({"offsets.retention.minutes": "10"}, cluster=Cluster(t=1, u=1))
+    member = harness.member("a").join()
+    assert commit(harness, "a", 2, 0) == ErrorCode.NONE
+    assert commit(harness, "a", 2, 0, topic="u") == ErrorCode.NONE
     for _ in range(60):
-        people.pass_time(30_000)
+        harness.pass_time(30_000)
         member.idle()
-    assert people.positions("g") == {("t", 0): 7}
+    assert harness.positions("g") == {("t", 0): 7}
     member.leave()
-    people.pass_time(1_300_000)
-    assert people.positions("g") == {}
-    assert people.listed() == {}
-    assert people.machine.consumers.newest == {}
+    harness.pass_time(1_300_000)
+    assert harness.positions("g") == {}
+    assert harness.listed() == {}
+    assert harness.machine.consumers.newest == {}
 
 
 def test_a_group_that_was_made_by_a_commit_becomes_a_consumer_group():
-    people = People()
-    people.commit({("t", 0): 5}, topic_id=NO_ID)
-    assert people.listed() == {"g": ("classic", "Empty")}
-    people.member("a").join()
-    assert people.listed() == {"g": ("consumer", "Stable")}
-    assert people.positions("g") == {("t", 0): 5}
-    after = people.failover()
+    harness = ConsumerHarness()
+    harness.commit({("t", 0): 5}, topic_id=NO_ID)
+    assert harness.listed() == {"g": ("classic", "Empty")}
+    harness.member("a").join()
+    assert harness.listed() == {"g": ("consumer", "Stable")}
+    assert harness.positions("g") == {("t", 0): 5}
+    after = harness.failover()
     assert after.listed() == {"g": ("consumer", "Stable")}
     assert after.positions("g") == {("t", 0): 5}

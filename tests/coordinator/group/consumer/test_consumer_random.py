@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from tests.coordinator.group.consumer.people import Cluster, People, Person
-from tests.coordinator.group.ground import Log
+from tests.coordinator.group.consumer.consumer_harness import Cluster, ConsumerHarness, SimulatedMember
+from tests.coordinator.group.harness import PartitionLog
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tidelog.wire.records import Record, build
@@ -23,15 +23,15 @@ SUBSCRIPTIONS = ((("t",), None), (("t", "u"), None), (("u", "v"), None), ((), "[
 class Run:
     def __init__(self, seed: int):
         self.random = Random(seed)
-        self.people = People(cluster=Cluster(t=5, u=3))
+        self.harness = ConsumerHarness(cluster=Cluster(t=5, u=3))
         self.seats = [self.newcomer(number) for number in range(5)]
-        self.waiting: dict[Person, int] = {}
+        self.waiting: dict[SimulatedMember, int] = {}
         self.born = len(self.seats)
 
-    def newcomer(self, number: int) -> Person:
+    def newcomer(self, number: int) -> SimulatedMember:
         topics, pattern = self.random.choice(SUBSCRIPTIONS)
-        return Person(
-            self.people,
+        return SimulatedMember(
+            self.harness,
             f"m{number}",
             topics=topics,
             pattern=pattern,
@@ -56,10 +56,10 @@ class Run:
         self.collect()
         self.check()
 
-    def send(self, person: Person, **fields):
+    def send(self, person: SimulatedMember, **fields):
         if person not in self.waiting:
             request = ConsumerGroupHeartbeatRequest(**person.request(**fields))
-            self.waiting[person] = self.people.send(request, 1)
+            self.waiting[person] = self.harness.send(request, 1)
 
     def beat(self, person, seat):
         self.send(person)
@@ -76,7 +76,7 @@ class Run:
     def leave(self, person, seat):
         """A static member is back under another id."""
         self.waiting.pop(person, None)
-        self.people.send(
+        self.harness.send(
             ConsumerGroupHeartbeatRequest(
                 group_id="g",
                 member_id=person.name,
@@ -101,69 +101,69 @@ class Run:
             person.says_all = True
 
     def pass_time(self, person, seat):
-        self.people.pass_time(self.random.choice((1, 500, 5_000, 20_000)))
+        self.harness.pass_time(self.random.choice((1, 500, 5_000, 20_000)))
 
     def change_topics(self, person, seat):
         name = self.random.choice("tuv")
-        cluster = self.people.cluster
+        cluster = self.harness.cluster
         if name not in cluster.topics:
             cluster.make(name, self.random.randint(1, 4))
         elif self.random.random() < 0.5:
             cluster.topics[name].partitions[len(cluster.topics[name].partitions)] = None
         elif name != "u":
             cluster.delete(name)
-        self.people.change_topics(name)
+        self.harness.change_topics(name)
 
     def hold(self, person, seat):
-        self.people.holding = True
+        self.harness.holding = True
 
     def release(self, person, seat):
-        self.people.release()
+        self.harness.release()
 
     def refuse(self, person, seat):
-        self.people.refusing = self.random.choice((None, ErrorCode.NOT_ENOUGH_REPLICAS))
+        self.harness.refusing = self.random.choice((None, ErrorCode.NOT_ENOUGH_REPLICAS))
 
     def failover(self, person, seat):
-        before, is_held = lasting(self.people), self.people.holding
-        self.people.resign()
-        self.people = self.people.failover()
-        assert is_held or lasting(self.people) == before
+        before, is_held = lasting(self.harness), self.harness.holding
+        self.harness.resign()
+        self.harness = self.harness.failover()
+        assert is_held or lasting(self.harness) == before
         for each in list(self.waiting):
             self.lose(each, None)
         for each in self.seats:
-            each.people = self.people
+            each.harness = self.harness
 
     def collect(self):
         for person, token in list(self.waiting.items()):
-            if token in self.people.answers:
-                person.learn(self.people.answers[token])
+            if token in self.harness.answers:
+                person.learn(self.harness.answers[token])
                 del self.waiting[person]
 
     def check(self):
-        group = self.people.machine.consumers.newest.get("g")
+        group = self.harness.machine.consumers.newest.get("g")
         members = {} if group is None else group.members
         counted = [person for person in self.seats if person.name in members]
         owned = [place for person in counted for place in person.owned]
         assert len(owned) == len(set(owned)), counted
 
     def rest(self):
-        self.people.refusing = None
-        self.people.release()
+        self.harness.refusing = None
+        self.harness.release()
         for person in list(self.waiting):
             self.lose(person, None)
-        self.people.pass_time(20_000)
+        self.harness.pass_time(20_000)
         for _ in range(3):
             for person in self.seats:
                 person.stubborn = False
                 person.give_up()
                 person.beat()
-            self.people.pass_time(20_000)
+            self.harness.pass_time(20_000)
         for _ in range(2):
-            self.people.settle(*self.seats, rounds=40)
-            self.people.pass_time(11_000)
+            self.harness.settle(*self.seats, rounds=40)
+            self.harness.pass_time(11_000)
         self.check()
-        assert self.people.state() == "Stable"
-        cluster, group = self.people.cluster, self.people.consumer_group()
+        assert self.harness.state() == "Stable"
+        cluster, group = self.harness.cluster, self.harness.consumer_group()
         assert group.members.keys() == {person.name for person in self.seats}
         wanted = {
             (cluster.id(name), number)
@@ -173,8 +173,8 @@ class Run:
         assert {place for person in self.seats for place in person.owned} == wanted
 
 
-def lasting(people: People):
-    groups = people.machine.consumers.newest.values()
+def lasting(harness: ConsumerHarness):
+    groups = harness.machine.consumers.newest.values()
     return [
         {name: value for name, value in vars(group).items() if name != "_topics"}
         for group in sorted(groups, key=lambda group: group.group_id)
@@ -196,14 +196,14 @@ def test_a_compacted_log_says_the_same(seed, cleaned):
     run = Run(seed)
     for _ in range(STEPS):
         run.step()
-    run.people.release()
-    written = run.people.log.keys_and_values()
+    run.harness.release()
+    written = run.harness.log.keys_and_values()
     end = int(len(written) * cleaned)
     last = {key: place for place, (key, _) in enumerate(written[:end])}
     kept = [pair for place, pair in enumerate(written[:end]) if last[pair[0]] == place and pair[1] is not None]
-    log = Log()
+    log = PartitionLog()
     log.append(build([Record(key=key, value=value) for key, value in [*kept, *written[end:]]]))
     log.high_watermark = log.end
-    after = People(run.people.options, log=log, now=run.people.now, cluster=run.people.cluster)
-    assert lasting(after) == lasting(run.people)
-    assert after.listed() == run.people.listed()
+    after = ConsumerHarness(run.harness.options, log=log, now=run.harness.now, cluster=run.harness.cluster)
+    assert lasting(after) == lasting(run.harness)
+    assert after.listed() == run.harness.listed()

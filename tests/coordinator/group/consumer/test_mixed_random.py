@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.coordinator.group.consumer.people import Cluster, People, Person
+from tests.coordinator.group.consumer.consumer_harness import Cluster, ConsumerHarness, SimulatedMember
 from tidelog.coordinator.group.classic.group import ClassicGroupState
 from tidelog.coordinator.group.consumer import embedded
 from tidelog.errors import ErrorCode
@@ -27,8 +27,8 @@ class Classic:
     """A client of the classic protocol with an eager assignor: it gives everything up before it joins, and has what its
     last answer to SyncGroup said. As a leader it shares all partitions out."""
 
-    def __init__(self, people: People, name: str, instance: str | None):
-        self.people, self.name, self.instance = people, name, instance
+    def __init__(self, harness: ConsumerHarness, name: str, instance: str | None):
+        self.harness, self.name, self.instance = harness, name, instance
         self.forget()
 
     def forget(self):
@@ -50,11 +50,11 @@ class Classic:
         return HeartbeatRequest(**who), 4
 
     def shares(self):
-        topic = self.people.cluster.id("t")
-        count = len(self.people.cluster.topics["t"].partitions)
+        topic = self.harness.cluster.id("t")
+        count = len(self.harness.cluster.topics["t"].partitions)
         for place, member in enumerate(self.others):
             numbers = {(topic, number) for number in range(place, count, len(self.others))}
-            yield member, embedded.write_assignment(self.people.cluster, numbers, 1)
+            yield member, embedded.write_assignment(self.harness.cluster, numbers, 1)
 
     def learn(self, answer):
         code = ErrorCode(answer.error_code)
@@ -69,7 +69,7 @@ class Classic:
             self.others = [member.member_id for member in answer.members]
         elif code == ErrorCode.NONE and self.next == "sync":
             assignment = embedded.read_assignment(answer.assignment)
-            self.owned = embedded.known_partitions(self.people.cluster, assignment.assigned_partitions)
+            self.owned = embedded.known_partitions(self.harness.cluster, assignment.assigned_partitions)
             self.next = "beat"
         elif code != ErrorCode.NONE:
             self.next = "join" if self.next == "join" else self.next
@@ -82,7 +82,7 @@ class Classic:
 class Run:
     def __init__(self, seed: int):
         self.random = Random(seed)
-        self.people = People({"group.initial.rebalance.delay.ms": "0"}, cluster=Cluster(t=PARTITIONS))
+        self.harness = ConsumerHarness({"group.initial.rebalance.delay.ms": "0"}, cluster=Cluster(t=PARTITIONS))
         self.born = 0
         self.waiting = {}
         self.seats = [self.newcomer(seat) for seat in range(4)]
@@ -91,9 +91,9 @@ class Run:
         self.born += 1
         instance = "i" if seat == 0 else None
         if self.random.random() < 0.5:
-            return Classic(self.people, f"m{self.born}", instance)
+            return Classic(self.harness, f"m{self.born}", instance)
         stubborn = self.random.random() < 0.3
-        return Person(self.people, f"m{self.born}", topics=("t",), instance=instance, stubborn=stubborn)
+        return SimulatedMember(self.harness, f"m{self.born}", topics=("t",), instance=instance, stubborn=stubborn)
 
     def step(self):
         seat = self.random.randrange(len(self.seats))
@@ -111,23 +111,23 @@ class Run:
             request, version = who.request()
         else:
             request, version = ConsumerGroupHeartbeatRequest(**who.request()), 1
-        self.waiting[who] = self.people.send(request, version)
+        self.waiting[who] = self.harness.send(request, version)
 
     def give_up(self, seat):
-        if isinstance(self.seats[seat], Person):
+        if isinstance(self.seats[seat], SimulatedMember):
             self.seats[seat].give_up()
 
     def leave(self, seat):
         who = self.seats[seat]
         self.waiting.pop(who, None)
         if isinstance(who, Classic):
-            self.people.send(*who.leaving())
+            self.harness.send(*who.leaving())
         else:
             epoch = -2 if who.instance else -1
             request = ConsumerGroupHeartbeatRequest(
                 group_id="g", member_id=who.name, member_epoch=epoch, instance_id=who.instance
             )
-            self.people.send(request, 1)
+            self.harness.send(request, 1)
         self.seats[seat] = self.newcomer(seat)
 
     def change_over(self, seat):
@@ -144,42 +144,42 @@ class Run:
     def lose(self, seat):
         who = self.seats[seat]
         if self.waiting.pop(who, None) is not None:
-            if isinstance(who, Person):
+            if isinstance(who, SimulatedMember):
                 who.says_all = True
             else:
                 who.next = "join"
 
     def pass_time(self, _):
-        self.people.pass_time(self.random.choice((1, 1_000, 4_000, 11_000)))
+        self.harness.pass_time(self.random.choice((1, 1_000, 4_000, 11_000)))
 
     def hold(self, _):
-        self.people.holding = True
+        self.harness.holding = True
 
     def release(self, _):
-        self.people.release()
+        self.harness.release()
 
     def refuse(self, _):
-        self.people.refusing = self.random.choice((None, None, ErrorCode.NOT_ENOUGH_REPLICAS))
+        self.harness.refusing = self.random.choice((None, None, ErrorCode.NOT_ENOUGH_REPLICAS))
 
     def failover(self, _):
-        self.people.resign()
+        self.harness.resign()
         self.collect()
-        self.people = self.people.failover()
+        self.harness = self.harness.failover()
         for seat, who in enumerate(self.seats):
             self.lose(seat)
-            who.people = self.people
+            who.harness = self.harness
 
     def collect(self):
         for who, token in list(self.waiting.items()):
-            if token in self.people.answers:
+            if token in self.harness.answers:
                 del self.waiting[who]
-                who.learn(self.people.answers[token])
+                who.learn(self.harness.answers[token])
 
     def counted(self):
         """Those that the coordinator takes for members, in the generation that it takes them to be in: a group that goes
         back to the classic protocol and is upgraded again before its members have joined anew is, as Kafka's, a new
         generation to them, in which they have nothing yet and may not commit."""
-        machine = self.people.machine
+        machine = self.harness.machine
         group, classic = machine.consumers.newest.get("g"), machine.groups.get("g")
         epochs = {} if group is None else {name: member.current.epoch for name, member in group.members.items()}
         if classic is not None and classic.is_in(ClassicGroupState.STABLE):
@@ -193,12 +193,12 @@ class Run:
         assert len(owned) == len({place for place, _ in owned}), owned
 
     def rest(self):
-        self.people.refusing = None
-        self.people.release()
+        self.harness.refusing = None
+        self.harness.release()
         self.collect()
         for seat in range(len(self.seats)):
             self.lose(seat)
-            if isinstance(self.seats[seat], Person):
+            if isinstance(self.seats[seat], SimulatedMember):
                 self.seats[seat].stubborn = False
         for _ in range(90):
             for seat in self.random.sample(range(4), 4):
@@ -206,11 +206,11 @@ class Run:
                 self.send(seat)
                 self.collect()
                 self.check()
-            self.people.pass_time(1_000)
+            self.harness.pass_time(1_000)
             self.collect()
-        count = len(self.people.cluster.topics["t"].partitions)
+        count = len(self.harness.cluster.topics["t"].partitions)
         assert sorted(number for who in self.seats for _, number in who.owned) == list(range(count))
-        kind, state = self.people.listed()["g"]
+        kind, state = self.harness.listed()["g"]
         assert state == "Stable"
         assert (kind == "classic") == all(isinstance(who, Classic) for who in self.seats)
 

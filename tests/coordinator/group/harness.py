@@ -1,5 +1,5 @@
-"""A group coordinator on firm ground: a log that appends at once, a high watermark that a test may hold back, and time
-that moves from one deadline to the next."""
+"""A group coordinator under test: a log that appends at once, a high watermark that a test may hold back, and time that
+moves from one deadline to the next."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ def entropy(first=1):
     return lambda size: next(numbers).to_bytes(size, "big")
 
 
-class Log:
+class PartitionLog:
     """One partition of the group topic."""
 
     def __init__(self, batches: Iterable[bytes] = ()):
@@ -64,11 +64,17 @@ class Log:
         return [(record.key, record.value) for batch in self.batches for record in records(batch)]
 
 
-class Ground:
+class GroupHarness:
     """`holding` keeps the high watermark where it is; `refusing` makes every append fail with the code."""
 
     def __init__(
-        self, options: dict[str, str] | None = None, *, log: Log | None = None, now: Time = START, cluster=None, life=0
+        self,
+        options: dict[str, str] | None = None,
+        *,
+        log: PartitionLog | None = None,
+        now: Time = START,
+        cluster=None,
+        life=0,
     ):
         """`life` tells one coordinator's random numbers from those of the one before it."""
         self.cluster = cluster
@@ -80,7 +86,7 @@ class Ground:
             cluster=cluster,
         )
         self.now = now
-        self.logs = {0: log or Log()}
+        self.logs = {0: log or PartitionLog()}
         self.holding = False
         self.refusing: ErrorCode | None = None
         self.answers: dict[int, object] = {}
@@ -88,11 +94,11 @@ class Ground:
         self.wakes = 0
         self.tokens = count(1)
         for partition in range(int(self.options["offsets.topic.num.partitions"])):
-            self.logs.setdefault(partition, Log())
+            self.logs.setdefault(partition, PartitionLog())
             self.lead(partition)
 
     @property
-    def log(self) -> Log:
+    def log(self) -> PartitionLog:
         return self.logs[0]
 
     @property
@@ -151,9 +157,9 @@ class Ground:
     def resign(self, partition=0):
         self.carry_out(self.coordinator.resigned(partition, self.now))
 
-    def failover(self) -> "Ground":
+    def failover(self) -> "GroupHarness":
         """Another broker takes over with what the log has below the high watermark."""
-        log = Log(self.log.below_high_watermark())
+        log = PartitionLog(self.log.below_high_watermark())
         return type(self)(self.options, log=log, now=self.now, cluster=self.cluster, life=self.life + 1)
 
     def pass_time(self, ms: int):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tests.coordinator.group.ground import Ground
+from tests.coordinator.group.harness import GroupHarness
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
 from tidelog.wire.messages.groups.consumer_group_heartbeat import (
@@ -45,7 +45,7 @@ class Cluster:
         return self.topics[name].id
 
 
-class People(Ground):
+class ConsumerHarness(GroupHarness):
     """Assignments are computed at once unless a test says otherwise."""
 
     def __init__(self, options=None, *, cluster=None, **how):
@@ -72,25 +72,25 @@ class People(Ground):
     def consumer_group(self, group_id="g"):
         return self.machine.consumers.newest[group_id]
 
-    def member(self, name: str, **how) -> "Person":
-        return Person(self, name, **how)
+    def member(self, name: str, **how) -> "SimulatedMember":
+        return SimulatedMember(self, name, **how)
 
-    def settle(self, *people: "Person", rounds=12):
+    def settle(self, *harness: "SimulatedMember", rounds=12):
         """Everybody beats until nobody learns anything new."""
         for _ in range(rounds):
-            before = [(person.epoch, frozenset(person.owned)) for person in people]
-            for person in people:
+            before = [(person.epoch, frozenset(person.owned)) for person in harness]
+            for person in harness:
                 person.beat()
-            if before == [(person.epoch, frozenset(person.owned)) for person in people]:
+            if before == [(person.epoch, frozenset(person.owned)) for person in harness]:
                 return
         raise AssertionError("they do not come to rest")
 
 
 @dataclass(eq=False)
-class Person:
+class SimulatedMember:
     """One consumer. It takes what it is given at once, and gives up at once unless it is `stubborn`."""
 
-    people: People
+    harness: ConsumerHarness
     name: str
     topics: tuple[str, ...] | None = ("t",)
     pattern: str | None = None
@@ -106,7 +106,7 @@ class Person:
     last: ConsumerGroupHeartbeatResponse | None = None
 
     def beat(self, **fields) -> ConsumerGroupHeartbeatResponse:
-        answer = self.people.beat(**self.request(**fields))
+        answer = self.harness.beat(**self.request(**fields))
         self.learn(answer)
         return answer
 
@@ -135,7 +135,7 @@ class Person:
         """As clients beat when there is nothing to say."""
         return self.beat(topic_partitions=None)
 
-    def join(self, **fields) -> "Person":
+    def join(self, **fields) -> "SimulatedMember":
         answer = self.beat(**fields)
         assert answer.error_code == ErrorCode.NONE, (ErrorCode(answer.error_code), answer.error_message)
         return self
@@ -150,7 +150,9 @@ class Person:
         )
 
     def leave(self, epoch=-1):
-        return self.people.beat(group_id=self.group, member_id=self.name, member_epoch=epoch, instance_id=self.instance)
+        return self.harness.beat(
+            group_id=self.group, member_id=self.name, member_epoch=epoch, instance_id=self.instance
+        )
 
     def learn(self, answer: ConsumerGroupHeartbeatResponse):
         self.last = answer
@@ -177,7 +179,7 @@ class Person:
     @property
     def has(self) -> set[tuple[str, int]]:
         """By the names of topics."""
-        return {(self.people.cluster.topic_names.get(topic_id, "?"), partition) for topic_id, partition in self.owned}
+        return {(self.harness.cluster.topic_names.get(topic_id, "?"), partition) for topic_id, partition in self.owned}
 
     @property
     def code(self) -> ErrorCode:

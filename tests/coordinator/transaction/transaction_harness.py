@@ -1,4 +1,4 @@
-"""A transaction coordinator on firm ground: one partition of its topic, whose high watermark a test may hold back,
+"""A transaction coordinator under test: one partition of its topic, whose high watermark a test may hold back,
 brokers whose answers to markers a test may choose, and time that a test moves."""
 
 from itertools import count
@@ -29,7 +29,7 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 1)
 LEADERS = {A: 1, B: 2, TopicPartition("a", 1): 1}
 
 
-class Ledger:
+class TransactionHarness:
     """`holding` keeps the high watermark where it is; `refusing` makes appends fail; `markers` are questions to
     brokers that are not answered, unless `answering` answers them at once."""
 
@@ -95,7 +95,7 @@ class Ledger:
     def answer(self, *, code=ErrorCode.NONE, lost=False):
         """The oldest question about markers gets this code for all, or no answer."""
         asked = self.markers.pop(0)
-        return self.coordinator.answered(asked.token, None if lost else marked(asked.request, code), self.now)
+        return self.coordinator.answered(asked.token, None if lost else marker_response(asked.request, code), self.now)
 
     def answer_all(self, **how):
         while self.markers:
@@ -141,13 +141,13 @@ class Ledger:
     def successor(self, **how):
         """Another broker replays the partition as far as it is replicated."""
         kept = [batch for batch in self.batches if header(batch).next_offset <= self.high_watermark]
-        return Ledger(kept, now=self.now, epoch=2, **how)
+        return TransactionHarness(kept, now=self.now, epoch=2, **how)
 
     def values(self):
         return [(record.key, record.value) for batch in self.batches for record in records(batch)]
 
 
-def marked(request, code):
+def marker_response(request, code):
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
