@@ -1,7 +1,7 @@
-"""What every broker knows of the cluster, from the controller's UpdateMetadata pushes.
+"""What every broker knows about the cluster, from the controller's UpdateMetadata pushes.
 
-Metadata answers come from here. A push always names every live broker; its partitions are all there are (type full) or
-those that changed. A partition whose leader is `LEADER_DURING_DELETE` is gone.
+Metadata answers come from here. A push always names every live broker; its partitions are all (type full) or
+those that changed. A partition whose leader is `LEADER_DURING_DELETE` is deleted.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ SECURITY_NUMBERS = {name: number for number, name in SECURITY_NAMES.items()}
 
 @dataclass(slots=True)
 class BrokerImage:
-    """A live broker. `epoch` is -1 where it is not known: UpdateMetadata does not carry it."""
+    """A live broker. `epoch` is -1 if unknown: UpdateMetadata does not carry it."""
 
     id: int
     epoch: int = -1
@@ -111,7 +111,7 @@ class ClusterImage:
             self._forget(topic)
 
     def _replace(self, name: str, topic_id: bytes) -> TopicImage:
-        """A name that came back with another id is another topic: nothing of the old one stays."""
+        """The same name with another id is another topic: forget everything about the old one."""
         old = self.topics.get(name)
         if old is not None:
             self._forget(old)

@@ -101,7 +101,8 @@ class Journal:
             and (self.first or self.urgent or self.queue)
         ):
             self._begun += 1
-            if self._begun > SLICE:  # many that need no store wait behind one that did: other inputs come first
+            # Many commands that need no store may wait behind one that did: let other inputs come first.
+            if self._begun > SLICE:
                 self.is_paused = True
                 return None
             self.current = self._lane().popleft()

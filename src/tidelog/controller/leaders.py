@@ -38,7 +38,7 @@ NOBODY: Collection[int] = frozenset()
 
 
 class Election(NamedTuple):
-    """`state` is what to write, or None where nothing changes; `candidates` must first report their log ends."""
+    """`state` is what to write, or None if nothing changes; `candidates` must first report their log ends."""
 
     state: LeadershipState | None
     candidates: Sequence[int] = ()
@@ -142,7 +142,8 @@ def elect_by_logs(
 def elect_preferred(
     state: LeadershipState, replicas: Sequence[int], lives: Lives, *, offline: Collection[int] = NOBODY
 ) -> LeadershipState | None:
-    """The first replica leads if it is in sync, counts and is not shutting down; None where it cannot or does."""
+    """The first replica leads if it is in sync, counts and is not shutting down; None if it cannot, or leads
+    already."""
     preferred = replicas[0]
     if preferred == state.leader or preferred in offline or preferred not in state.isr:
         return None

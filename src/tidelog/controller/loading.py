@@ -96,7 +96,7 @@ def _load_topics(term: ControllerTerm) -> Steps[tuple[list[Topic], dict[str, lis
 
 
 def _assignment(term: ControllerTerm, name: str, data: bytes) -> tree.Assignment | None:
-    """None where a hand wrote what is none: the topic counts as not there."""
+    """None if the node is malformed: the topic counts as missing."""
     try:
         return tree.parse_assignment(data)
     except tree.UNREADABLE as error:

@@ -53,13 +53,13 @@ def ended(partition: Partition, lives: Lives) -> Move | None:
 
 
 def reverted(partition: Partition, lives: Lives) -> Move | None:
-    """The reassignment cancelled. None where none of the replicas that stay is in sync."""
+    """The reassignment cancelled. None if no remaining replica is in sync."""
     state = narrowed(partition, partition.origin, lives)
     return state and Move(partition, partition.origin, (), (), state)
 
 
 def reverted_uncleanly(partition: Partition, lives: Lives) -> Move | None:
-    """The same, led by a replica that may miss records. None where none that stays is alive."""
+    """The same, led by a replica that may miss records. None if no remaining replica is alive."""
     leader = next((b for b in partition.origin if b in lives and b not in partition.offline), None)
     if leader is None:
         return None
@@ -69,8 +69,8 @@ def reverted_uncleanly(partition: Partition, lives: Lives) -> Move | None:
 
 
 def narrowed(partition: Partition, replicas: Sequence[int], lives: Lives) -> LeadershipState | None:
-    """The state with `replicas` only. The leader stays if it can, else the first that stays and counts leads; None
-    where the ISR would be empty."""
+    """The state with `replicas` only. The leader stays if it can, else the first remaining one that counts leads; None
+    if the ISR would be empty."""
     state = partition.state
     if set(partition.replicas) <= set(replicas):
         return state

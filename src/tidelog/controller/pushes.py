@@ -147,8 +147,8 @@ class Pushes:
                 queue.deletions[partition] = epoch
 
     def push_removal(self, broker: int, partition: Partition) -> None:
-        """A reassignment took the replica away, and raised the leader epoch: should it come back, nothing that is late
-        may delete it."""
+        """A reassignment removed the replica, and raised the leader epoch: if the replica comes back, a late push must
+        not delete it."""
         self.push_deletion(broker, [partition], partition.state.leader_epoch - 1)
 
     def take(self, now: int, token: int) -> list[PeerRequest]:

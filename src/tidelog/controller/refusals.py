@@ -1,4 +1,4 @@
-"""The answer to a request that the controller cannot take: the same code at every place that has one."""
+"""The answer to a request that the controller refuses: the same code in every field that has one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -174,7 +174,7 @@ _REFUSALS: dict[type, Callable[..., Any]] = {
 
 
 def not_controller(response: Any) -> bool:
-    """Whether the request came to a broker that does not lead the cluster (any more): it may be sent again."""
+    """Whether the request came to a broker that is not the controller (any more): it may be retried."""
     parts = (getattr(response, name, None) or () for name in ("topics", "results", "responses", "entries"))
     codes = {getattr(response, "error_code", 0), *(getattr(part, "error_code", 0) for found in parts for part in found)}
     return ErrorCode.NOT_CONTROLLER in codes

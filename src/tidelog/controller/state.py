@@ -192,7 +192,7 @@ class ClusterState:
         return [partition for partition in self.partitions() if not brokers.isdisjoint(partition.replicas)]
 
     def partition(self, topic: str, index: int) -> Partition | None:
-        """None also where the topic is marked for deletion."""
+        """None also if the topic is marked for deletion."""
         found = self.topics.get(topic)
         return None if found is None or found.deleted else found.partitions.get(index)
 

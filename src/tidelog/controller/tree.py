@@ -35,7 +35,7 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
 
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
-"""What the functions below raise where a node's content is not of Kafka's form."""
+"""What the functions below raise for a malformed node."""
 
 SKELETON = (
     "/brokers",
@@ -108,7 +108,7 @@ def config_change_path(number: int) -> str:
 
 
 def config_change_numbers(names: Iterable[str]) -> list[int]:
-    """The numbers of the notifications below `/config/changes`, ascending; what is not named as one is none."""
+    """The numbers of the notifications below `/config/changes`, ascending; other names are ignored."""
     found = (name.removeprefix("config_change_") for name in names)
     return sorted(int(digits) for digits in found if digits.isascii() and digits.isdigit())
 

@@ -165,7 +165,7 @@ class BrokerState:
 
     @property
     def pumped(self) -> tuple[Fetching, InSyncChanges]:
-        """What is due of them is done at the end of every turn: it is enough that there is one."""
+        """Parts that run at the end of every turn: their alarm only has to cause a turn."""
         return self.fetching, self.in_sync
 
     # Configuration.

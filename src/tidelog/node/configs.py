@@ -154,7 +154,7 @@ class ConfigMirror:
             listed(StoreResult("ok"))
 
     def _read_notified(self, notifications: list[str], new: set[str], numbers: list[int]) -> None:
-        """Read what the notifications name, and what is new."""
+        """Read the entities that the notifications name, and new ones."""
 
         def named(result: StoreResult) -> None:
             if any(not isinstance(value, Node) for value in result.values) or result.outcome != "ok":

@@ -18,7 +18,7 @@ from tidelog.wire.repeated import Repeated
 
 
 class Slot:
-    """A request's place in the order."""
+    """A request's position in the order."""
 
     __slots__ = ("answered", "parts")
 
@@ -42,13 +42,13 @@ class Pipeline:
         return len(self._slots)
 
     def open(self) -> Slot:
-        """A place in the order for the request that just came."""
+        """A slot at the end, for the request that just arrived."""
         slot = Slot()
         self._slots.append(slot)
         return slot
 
     def answer(self, slot: Slot, parts: Sequence[Part] | None) -> list[Part]:
-        """Fill the place, with None where the request gets no answer; returns all that may be sent now."""
+        """Answer the slot, with None if the request gets no answer; returns all parts that may be sent now."""
         assert not slot.answered, "a request is answered once"
         slot.answered = True
         slot.parts = parts
@@ -78,7 +78,7 @@ class Connection:
 
 @dataclass(slots=True)
 class Ticket:
-    """A request whose answer is deferred: where it goes, and in which form. `connection` is None for the broker's own
+    """A request whose answer is deferred: its connection, slot and format. `connection` is None for the broker's own
     requests to itself, which are answered to `owner` by `token`."""
 
     connection: Connection | None
@@ -92,7 +92,7 @@ class Ticket:
     bill: Bill | None = None
 
     def encoded(self, response: Any) -> Sequence[Part] | None:
-        """The answer in that form; None where the request wants none."""
+        """The encoded answer; None if the request wants none."""
         if response is None:
             return None
         return encode_response(self.key, answerable(self.key, self.version), self.correlation_id, response)

@@ -2,11 +2,11 @@
 
 `PushOrder` decides which pushes are accepted. A push may arrive long after its sender gave it up, on a connection that
 is closed by then, behind what was sent after it. So a controller numbers its pushes, and a push that is older than the
-last one accepted is refused: its sender has repeated it since, or knows better. A forged number that is higher than all
-makes this broker refuse the rest of the term: the controller learns it from the refusal, and begins the next term with
-a higher epoch. A new controller counts once the store has confirmed its epoch: else one frame with a high epoch would
-make this broker refuse every later controller. From then on older controllers are refused, also where nothing of the
-new one has arrived yet.
+last one accepted is refused: its sender has repeated it since, or has a newer state. A forged number that is higher
+than all makes this broker refuse the rest of the term: the controller learns it from the refusal, and begins the next
+term with a higher epoch. A new controller counts once the store has confirmed its epoch: otherwise one frame with a
+high epoch would make this broker refuse every later controller. From then on older controllers are refused, even before
+a push of the new one has arrived.
 
 `Assignments` carries out LeaderAndIsr and StopReplica.
 """
@@ -83,7 +83,7 @@ class PushOrder:
 
 
 DELETE_EPOCH = -2
-"""StopReplica's leader epoch for a deletion that comes whatever the epoch."""
+"""StopReplica's leader epoch for a deletion that is valid in any epoch."""
 
 
 class Assignments:

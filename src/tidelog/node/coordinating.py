@@ -58,8 +58,8 @@ class Coordinating:
         return f"<Coordinating {sorted(map(str, self._epochs))}>"
 
     def append(self, effect: Append, now: Time) -> Partition | None:
-        """A coordinator's records: appended as leader, with as many in-sync replicas as acks=all needs. The partition
-        that has them now, None where it refused."""
+        """A coordinator's records: appended as leader, with as many in-sync replicas as acks=all needs. Returns
+        the partition, or None if it refused."""
         partition = self._replicas.get(*effect.partition)
         coordinator = self._coordinators[effect.partition.topic]
         try:
@@ -136,7 +136,7 @@ class Coordinating:
         self.alarm.set(self.next_deadline)
 
     def _load(self, loading: Loading, now: Time) -> None:
-        """To the log's end, in pieces of whole batches. Unsound or ApiError where it cannot be read."""
+        """Replay up to the log's end, in pieces of whole batches. Unsound or ApiError if it cannot be read."""
         partition, coordinator = loading.partition, self._coordinators[loading.partition.name.topic]
         while loading.offset < (end := partition.log.log_end_offset):
             piece = partition.read(loading.offset, LOAD_BYTES, end, at_least_one=True)

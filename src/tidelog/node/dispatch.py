@@ -120,7 +120,7 @@ class Dispatch:
         self._effects.append(Event("request.failed", fields, level="error"))
 
     def _request(self, connection: Connection, frame: memoryview, now: Time) -> None:
-        """Most requests are answered at once on a connection where nothing waits: those need no place in the order."""
+        """Most requests are answered at once on a connection where nothing waits: those need no slot."""
         header, request = connection.repeated.read(frame) or self._decode(connection, frame)
         key, version = header.api_key, header.api_version
         self.requests[key] += 1

@@ -58,7 +58,7 @@ class Fetcher:
     `backing_off`. `forgotten`: partitions that the next request removes from the session, with their topic ids.
 
     `session_epoch` 0 means that the next request opens a session, and ends the old one: the leader would keep it, and
-    mark partitions dirty in it, for as long as it has a place for it."""
+    mark partitions dirty in it, for as long as it keeps it."""
 
     leader: int
     session: int = 0
@@ -71,7 +71,7 @@ class Fetcher:
     forgotten: dict[TopicPartition, bytes] = field(default_factory=dict)
 
     def reset(self) -> None:
-        """The session is of no use any more: everything must be named again."""
+        """The session is lost: every partition must be named again."""
         self.session_epoch = 0
         self.forgotten.clear()
         self.due = {name: None for name in self.all if name not in self.backing_off}
@@ -286,7 +286,7 @@ class Fetching:
             self._apply(fetcher, following, data, now)
         except DiskFailed as failure:
             self._replicas.disk_failed(failure)
-            partition.grown(now)  # the first segments of what came may be in
+            partition.grown(now)  # the first segments of the answer may be appended
             if partition.full:
                 fetcher.due[partition.name] = None
         except (ApiError, CorruptLog) as error:

@@ -78,8 +78,8 @@ class Membership:
         return max(self._missing_since.values(), default=NO_EPOCH)
 
     def has_directories_of(self, recorded: int | None) -> bool:
-        """Whether every log directory of the life with that epoch is there, of every life where none is known; as the
-        controller judges it."""
+        """Whether every log directory of the life with that epoch is there, of every life if none is recorded; as the
+        controller decides it."""
         if recorded is None:
             return self.directories_since == NO_EPOCH
         return tree.has_directories_of(recorded, self.directories_since)

@@ -361,7 +361,8 @@ class Node:
             self.upkeep.syncing.check(partition, self.now)
 
     def _notify_gone(self, partition: Partition) -> None:
-        """Deleted, or offline with its folder: answer everyone who waits for it, even where a new one has its name."""
+        """Deleted, or offline with its folder: answer every request that waits for it, even if a new one has its
+        name."""
         self.broker.fetching.forget(partition)
         self.purgatory.changed(partition.name, -1, 0, 0)
         self._wake_sessions(partition)
@@ -394,7 +395,7 @@ class Node:
         self._effects.extend(broker.controller.elect(broker.membership.session, epoch, self.now))
 
     def broker_moved(self, broker_id: int) -> None:
-        self.peers.drop(broker_id)  # no answer will come from where it was
+        self.peers.drop(broker_id)  # no answer will come from its former address
 
     def _endpoint(self, broker_id: int) -> Endpoint | None:
         """The address of a broker; the controller here knows a new broker before any metadata is pushed."""

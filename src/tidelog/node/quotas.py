@@ -1,8 +1,8 @@
 """How much clients may use of this broker (KIP-13, 124, 219, 599): which quota holds for whom, and how fast they are.
 
-The most specific quota that is set holds, in Kafka's order. Who shares a quota is counted together: a quota of a user
-holds for all its clients, one of a client id for all users that have none of their own. A request over the quota is
-carried out all the same: its answer reports for how long its connection is muted (KIP-219), and that time brings the
+The most specific quota that is set holds, in Kafka's order. Clients that share a quota are counted together: a quota
+of a user holds for all its clients, one of a client id for all users without one of their own. A request over the quota
+is carried out all the same: its answer reports for how long its connection is muted (KIP-219), and that time brings the
 rate back to the quota. Only mutations of the controller are refused (KIP-599). Without quotas nothing is counted.
 """
 
@@ -18,7 +18,7 @@ _ABSENT = ""
 """The name of a type that an entity does not have; real names are never empty."""
 
 MOST_KNOWN = 10_000
-"""Clients choose their ids, so what is remembered of them must have a bound."""
+"""Clients choose their ids, so the cache of lookups must be bounded."""
 
 
 class Limit(NamedTuple):
@@ -43,7 +43,7 @@ class Limits:
                     self._bounds[name, entity.get(USER, _ABSENT), entity.get(CLIENT_ID, _ABSENT)] = bound
         self._found: dict[tuple[str, str, str], Limit | None] = {}
         self.names = frozenset(name for name, _, _ in self._bounds)
-        """The quotas that anybody has."""
+        """The names of the quotas that are set."""
 
     def __repr__(self) -> str:
         return f"<Limits {len(self._bounds)} of clients, {len(self.rates)} of addresses>"

@@ -78,7 +78,7 @@ class HeldReplicas:
         self.gone: list[Partition] = []
         """Deleted since the node last looked."""
         self.clean_epoch = -1
-        """The broker epoch of the life before, where it stopped cleanly in every folder (rule 8)."""
+        """The broker epoch of the previous life, if it stopped cleanly in every folder (rule 8)."""
 
     def __repr__(self) -> str:
         return f"<HeldReplicas {len(self._partitions)} in {self.live_folders}>"
@@ -258,7 +258,8 @@ class HeldReplicas:
             self._disk.sync_folder(folder)
             points = Checkpoints({}, {name: copy.recovery_point}, {name: copy.log_start_offset}, {})
             log = self._open(own, name, old.topic_id, now, points, clean=True)
-            log.take_epochs(old.epochs)  # a leader's own, too, that has no record yet: one that is opened has none
+            # A leader's own epoch, too, which has no record yet: an opened log does not have it.
+            log.take_epochs(old.epochs)
         except DiskFailed as failure:
             partition.fail()
             raise DiskFailed(failure.folder, failure.reason) from failure
@@ -290,8 +291,8 @@ class HeldReplicas:
             self._disk.sync_folder(self._unsynced.pop())
 
     def delete(self, name: TopicPartition) -> None:
-        """Forget the replica and remove its files; what is still being sent from them stays readable. Where it is gone
-        already, a life before may not have made that last."""
+        """Forget the replica and remove its files; slices that are still being sent stay readable. If it is
+        deleted already, a previous life may not have made that durable."""
         partition = self._partitions.pop(name, None)
         if partition is None:
             self._unsynced.update(self.live_folders)

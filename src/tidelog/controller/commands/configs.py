@@ -164,7 +164,7 @@ def _broker(name: str) -> str:
 
 
 def carry_out(term: ControllerTerm, logs: LogEnds, done: Sequence[Alteration], *, validate_only: bool) -> Steps[None]:
-    """Write what was accepted; where brokers may lead now that could not before, they are elected."""
+    """Write what was accepted, and elect leaders that the new options allow."""
     accepted = [each for each in done if each.options is not None]
     if validate_only or not accepted:
         return

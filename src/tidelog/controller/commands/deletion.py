@@ -182,8 +182,8 @@ def remove_topics(term: ControllerTerm, topics: Sequence[Topic]) -> Steps[None]:
 
 
 def delete_as_written(term: ControllerTerm, deletions: Deletions) -> Steps[None]:
-    """A node `/admin/delete_topics/T` requests the deletion of T. Begin the deletions that operators requested; marks
-    of topics that do not exist, or where `delete.topic.enable` forbids it, go. This controller knows its own marks."""
+    """A node `/admin/delete_topics/T` requests the deletion of T. Begin the deletions that operators requested; remove
+    marks of unknown topics, and all of them if `delete.topic.enable` is false. This controller knows its own marks."""
     (marks,) = yield [Children(tree.DELETE_TOPICS)]
     void: list[Delete] = []
     for name in marks:

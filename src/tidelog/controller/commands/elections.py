@@ -128,8 +128,8 @@ def _log_end_request(partitions: Iterable[Partition]) -> OffsetForLeaderEpochReq
 
 
 def judge(term: ControllerTerm, partition: Partition, *, unclean: bool = False) -> Election:
-    """Rule 8 for one partition, unclean where its topic's configuration or the caller allows it. Where a member counts
-    that is shutting down, `elect` waits for it even then: it lost nothing, an unclean election would."""
+    """Rule 8 for one partition, unclean if its topic's configuration or the caller allows it. If a member counts that
+    is shutting down, `elect` waits for it even then: it lost nothing, and an unclean election would lose records."""
     cluster = term.cluster
     election = elect(partition.state, partition.replicas, cluster.lives, offline=partition.offline, unclean=unclean)
     state = election.state or partition.state
@@ -177,7 +177,7 @@ def elect_most_complete(term: ControllerTerm, logs: LogEnds, partitions: Sequenc
 
 
 def elect_on_request(term: ControllerTerm, logs: LogEnds, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
-    """ElectLeaders (KIP-460): preferred, or unclean where there is no leader."""
+    """ElectLeaders (KIP-460): preferred, or unclean if there is no leader."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         refusal: ElectLeadersResponse = refuse(
             request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}."
@@ -242,8 +242,8 @@ def _elect_requested(term: ControllerTerm, topic: str, index: int, kind: int, ch
 
 
 def rebalance(term: ControllerTerm) -> Steps[None]:
-    """Every leader.imbalance.check.interval.seconds: first replicas lead again where they are in sync, those of brokers
-    that miss more than leader.imbalance.per.broker.percentage of their leaderships. Moving partitions wait."""
+    """Every leader.imbalance.check.interval.seconds: in-sync first replicas lead again, for brokers that miss more than
+    leader.imbalance.per.broker.percentage of their leaderships. Partitions under reassignment wait."""
     of: dict[int, list[Partition]] = {}
     for partition in term.cluster.partitions():
         of.setdefault(partition.replicas[0], []).append(partition)

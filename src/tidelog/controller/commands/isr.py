@@ -110,7 +110,7 @@ def check_isr(
 
 
 def check_online(partition: Partition, proposed: PartitionData) -> ErrorCode:
-    """Whose log folder failed does not fetch any more, and would hold up whatever is committed until it is late."""
+    """A replica whose log folder failed does not fetch any more: in the ISR it would block commits until it lags."""
     joining = {member.broker_id for member in proposed.new_isr_with_epochs} - set(partition.state.isr)
     return ErrorCode.INELIGIBLE_REPLICA if joining & partition.offline else ErrorCode.NONE
 

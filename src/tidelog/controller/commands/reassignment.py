@@ -99,8 +99,8 @@ def _cancelled(term: ControllerTerm, partition: Partition) -> Move:
 def planned_move(
     term: ControllerTerm, partition: Partition, target: Sequence[int], *, free: bool = True
 ) -> Move | None:
-    """The beginning of the move, or None where the partition is there. Without `free` it must keep its number of
-    replicas."""
+    """The beginning of the move, or None if the partition already has these replicas. Without `free` it must keep its
+    number of replicas."""
     if partition.topic.marked:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {partition.topic.name} is marked for deletion.")
     check_assignment(target, term.cluster.brokers, None)

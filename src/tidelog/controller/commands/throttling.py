@@ -1,8 +1,8 @@
-"""Throttles that came with a reassignment go with it (KIP-73).
+"""Throttles that were set for a reassignment are removed with it (KIP-73).
 
 `leader.` and `follower.replication.throttled.replicas` of a topic name the replicas of a move as partition:broker. When
-the partition's move has ended its entries go; with the last list of the cluster the brokers' rates go, too. A list that
-somebody set to `*` stays, and keeps the rates.
+the partition's move has ended its entries are removed, and with the last list of the cluster the brokers' rates. A list
+that an operator set to `*` stays, and keeps the rates.
 """
 
 from collections.abc import Collection, Mapping

@@ -168,7 +168,7 @@ def check_name(term: ControllerTerm, name: str, unified: dict[str, str]) -> None
 
 
 def plan_topic(term: ControllerTerm, requested: CreatableTopic, slices: Slices) -> Steps[tuple[Plan, dict[str, str]]]:
-    """What creating the topic takes; ApiError where the request is not sound."""
+    """The plan to create the topic, and its options; ApiError if the request is invalid."""
     configs = _configs(term, requested)
     if requested.assignments:
         replicas = _assigned(term, requested)

@@ -1,5 +1,5 @@
 """The transaction coordinator of one broker: for each request, its shards and the operation that answers it. Markers
-are sent as `Ask` effects; their responses come back through `answered`."""
+are sent as `PeerRequest` effects; their responses come back through `answered`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

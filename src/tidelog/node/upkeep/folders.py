@@ -1,4 +1,4 @@
-"""The log folders of a broker: their checkpoints, and what is found in them at start."""
+"""The log folders of a broker: their checkpoints, and the replicas found in them at start."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -30,7 +30,7 @@ TRUST_MS = 10_000
 
 @dataclass(slots=True, eq=False)
 class DamagedReplica:
-    """A segment as it was when somebody read it: what is learned of it later is of no use if the log was cut since."""
+    """A segment as it was when it was read: results of its examination are void if the log was truncated since."""
 
     partition: Partition
     log: Log
@@ -86,7 +86,7 @@ class Integrity:
         self.alarm.set(now.mono + TRUST_MS)
 
     def wake(self, now: Time) -> None:
-        """From time to time nothing old is trusted any more."""
+        """Periodically distrust everything that was written or examined a while ago."""
         self.alarm.set(now.mono + TRUST_MS)
         for segment in self._examined:
             segment.sound.age(segment.size)

@@ -27,7 +27,7 @@ SLICE_BYTES = 512 * 1024
 SECOND_MS = 1_000
 RETRY_MS = 1_000
 EXAMINED_MS = 5
-"""About what it takes to examine what is to be read next."""
+"""About the time that it takes to examine the next read."""
 FIRST_TOKEN = 1 << 40
 
 
@@ -80,7 +80,7 @@ class Relocations:
     # Requests of operators.
 
     def begin(self, name: TopicPartition, folder: str, now: Time) -> None:
-        """Move the replica there, or, where it is not here yet, create it there. ApiError with Kafka's code."""
+        """Move the replica there, or create it there if it is not here yet. ApiError with Kafka's code."""
         if folder not in self._config().folders:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
         if folder not in self._replicas.live_folders:
@@ -166,7 +166,7 @@ class Relocations:
         return is_here and not move.partition.failed and not move.copy.failed and move.folder in live
 
     def _copy(self, move: Relocation, now: Time) -> int | None:
-        """The bytes that were copied; None where there is nothing more."""
+        """The number of bytes copied; None if the copy has caught up."""
         source, copy = move.source, move.copy
         if source.cuts != move.cuts:
             before = copy.log_end_offset
