@@ -20,19 +20,19 @@ def _only(described):
 
 
 def _broker(name):
-    return _only(describe.broker(RUNNING, [name]))
+    return _only(describe.describe_broker(RUNNING, [name]))
 
 
 def test_a_topic_lists_every_public_option_in_order():
-    names = [line.name for line in describe.topic({}, RUNNING)]
+    names = [line.name for line in describe.describe_topic({}, RUNNING)]
     assert names == sorted(names)
     assert len(names) == 33
     assert "internal.segment.bytes" not in names
-    assert len(describe.topic({"internal.segment.bytes": "1000"}, RUNNING)) == 34
+    assert len(describe.describe_topic({"internal.segment.bytes": "1000"}, RUNNING)) == 34
 
 
 def test_a_topics_own_value_comes_before_the_brokers():
-    line = _only(describe.topic({"segment.bytes": " 4000000 "}, RUNNING, ["segment.bytes"]))
+    line = _only(describe.describe_topic({"segment.bytes": " 4000000 "}, RUNNING, ["segment.bytes"]))
     assert (line.value, line.source, line.read_only, line.type) == ("4000000", Source.TOPIC, False, 3)
     assert line.synonyms == [
         Origin("segment.bytes", "4000000", Source.TOPIC),
@@ -43,18 +43,18 @@ def test_a_topics_own_value_comes_before_the_brokers():
 
 
 def test_a_topic_without_its_own_value_names_the_brokers_source():
-    line = _only(describe.topic({}, RUNNING, ["segment.bytes"]))
+    line = _only(describe.describe_topic({}, RUNNING, ["segment.bytes"]))
     assert (line.value, line.source) == ("2000000", Source.DYNAMIC_BROKER)
 
 
 def test_a_value_from_a_coarser_unit_counts_as_a_default():
-    line = _only(describe.topic({}, RUNNING, ["retention.ms"]))
+    line = _only(describe.describe_topic({}, RUNNING, ["retention.ms"]))
     assert (line.value, line.source, line.synonyms) == ("360000000", Source.DEFAULT, [])
 
 
 def test_a_brokers_twins_are_listed_once_the_finest_is_given():
     config = RUNNING.changed({}, {"log.retention.ms": "1000"})
-    line = _only(describe.broker(config, ["log.retention.ms"]))
+    line = _only(describe.describe_broker(config, ["log.retention.ms"]))
     assert line.synonyms == [
         Origin("log.retention.ms", "1000", Source.DYNAMIC_BROKER),
         Origin("log.retention.hours", "100", Source.STATIC_BROKER),
@@ -86,7 +86,7 @@ def test_what_may_be_a_secret_is_not_shown():
 
 
 def test_the_broker_without_a_name_shows_what_is_set_for_all():
-    line = _only(describe.cluster(RUNNING))
+    line = _only(describe.describe_cluster(RUNNING))
     assert (line.name, line.value, line.source) == ("log.segment.bytes", "3000000", Source.DYNAMIC_DEFAULT_BROKER)
     assert line.synonyms == [Origin("log.segment.bytes", "3000000", Source.DYNAMIC_DEFAULT_BROKER)]
 
@@ -97,10 +97,14 @@ def test_the_broker_without_a_name_shows_what_is_set_for_all():
         ("advertised.listeners", "PLAINTEXT://host:9092"),
         ("listener.name.plain.ssl.keystore.type", "PEM"),
         ("my.own.key", None),
-        *((name, option_types.show(option.default)) for name, option in BrokerConfig.OPTIONS.items() if option.default),
+        *(
+            (name, option_types.format_value(option.default))
+            for name, option in BrokerConfig.OPTIONS.items()
+            if option.default
+        ),
     ],
 )
 def test_whatever_the_file_gives_comes_from_the_file(name, value):
-    line = _only(describe.broker(BrokerConfig({"node.id": "1", name: value or "x"}), [name]))
+    line = _only(describe.describe_broker(BrokerConfig({"node.id": "1", name: value or "x"}), [name]))
     assert line.source == line.synonyms[0].source == Source.STATIC_BROKER
     assert line.value == (None if line.is_sensitive else value)

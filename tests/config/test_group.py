@@ -58,7 +58,7 @@ def test_a_heartbeat_must_come_within_the_session():
 
 
 def test_all_are_described_with_their_sources():
-    described = {each.name: each for each in describe.group({SESSION: "46000"}, BROKER)}
+    described = {each.name: each for each in describe.describe_group({SESSION: "46000"}, BROKER)}
     assert len(described) == 17
     assert described[SESSION].synonyms == [
         Origin(SESSION, "46000", Source.GROUP),

@@ -3,16 +3,16 @@
 import pytest
 
 from tidelog.config.alter import Change, Operation
-from tidelog.config.loggers import LOGGERS, alter, level_of
+from tidelog.config.loggers import LOGGERS, alter_loggers, level_of
 from tidelog.errors import ApiError, ErrorCode
 
 SET, DELETE, APPEND = Operation.SET, Operation.DELETE, Operation.APPEND
 
 
 def test_a_logger_has_its_own_level_or_the_roots():
-    levels = alter({}, [Change("partition", SET, "debug"), Change("root", SET, "ERROR")])
+    levels = alter_loggers({}, [Change("partition", SET, "debug"), Change("root", SET, "ERROR")])
     assert [level_of(levels, name) for name in ("partition", "config", "root")] == ["DEBUG", "ERROR", "ERROR"]
-    assert level_of(alter(levels, [Change("partition", DELETE, None)]), "partition") == "ERROR"
+    assert level_of(alter_loggers(levels, [Change("partition", DELETE, None)]), "partition") == "ERROR"
     assert level_of({}, "config") == "INFO"
 
 
@@ -29,7 +29,7 @@ def test_a_logger_has_its_own_level_or_the_roots():
 )
 def test_what_cannot_be_asked(change, code):
     with pytest.raises(ApiError) as refused:
-        alter({}, [change])
+        alter_loggers({}, [change])
     assert refused.value.code == code
 
 

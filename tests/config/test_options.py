@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.option_types import show
+from tidelog.config.option_types import format_value
 from tidelog.config.topic import TopicConfig
 from tidelog.errors import InvalidOption
 
@@ -20,7 +20,7 @@ def test_every_option_has_a_sentence_and_a_default_within_its_bounds():
     for option in [*BrokerConfig.OPTIONS.values(), *TopicConfig.OPTIONS.values()]:
         assert option.doc.endswith("."), option
         if option.default is not None and option.name not in required:
-            assert option.checked(show(option.default)) == option.default
+            assert option.checked(format_value(option.default)) == option.default
 
 
 def test_values_are_typed_and_read_once():
@@ -153,4 +153,4 @@ def test_unknown_and_ignored_names_are_reported():
     ],
 )
 def test_values_are_shown_as_kafka_shows_them(value, text):
-    assert show(value) == text
+    assert format_value(value) == text

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.config import quotas
-from tidelog.config.quotas import check_entity, check_value, entity_at, place
+from tidelog.config.quotas import check_entity, check_value, entity_at, entity_path
 from tidelog.errors import ApiError, ErrorCode
 
 NAMES = st.one_of(st.none(), st.text(min_size=1, max_size=20))
@@ -25,14 +25,14 @@ NAMES = st.one_of(st.none(), st.text(min_size=1, max_size=20))
     ],
 )
 def test_places_are_those_of_kafka(entity, where):
-    assert place(entity) == where
+    assert entity_path(entity) == where
     assert entity_at(where) == entity
 
 
 @given(st.one_of(st.fixed_dictionaries({"user": NAMES}), st.fixed_dictionaries({"user": NAMES, "client-id": NAMES})))
 def test_every_entity_has_a_place_of_its_own(entity):
-    assert entity_at(place(entity)) == entity
-    assert all(part not in ("", ".", "..") for part in place(entity).split("/"))
+    assert entity_at(entity_path(entity)) == entity
+    assert all(part not in ("", ".", "..") for part in entity_path(entity).split("/"))
 
 
 @pytest.mark.parametrize("where", ["topics/t", "brokers/1", "users", "clients", ""])
@@ -60,7 +60,7 @@ def test_what_is_no_entity_is_refused(entity):
 
 @pytest.mark.parametrize("entity", [{"ip": "::1"}, {"ip": "broker.example"}, {"ip": None}])
 def test_addresses_have_one_quota(entity):
-    assert check_entity(entity) == quotas.OF_ADDRESSES
+    assert check_entity(entity) == quotas.IP_QUOTAS
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_addresses_have_one_quota(entity):
 )
 def test_values_have_bounds(name, value, fine):
     if fine:
-        check_value(quotas.OF_CLIENTS, name, value)
+        check_value(quotas.CLIENT_QUOTAS, name, value)
     else:
         with pytest.raises(ApiError):
-            check_value(quotas.OF_CLIENTS, name, value)
+            check_value(quotas.CLIENT_QUOTAS, name, value)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.config.quotas import place
+from tidelog.config.quotas import entity_path
 from tidelog.controller import tree
 from tidelog.node.configs import ConfigMirror
 from tidelog.ports import Create, Delete, StoreResult, Write
@@ -92,7 +92,7 @@ class Ground:
         others = {"brokers/<default>": self.mirror.broker(None), "brokers/1": self.mirror.broker(1)}
         others["groups/a%2Fb"] = self.mirror.group("a/b")
         quotas = {
-            place(entity): {name: f"{value:g}" for name, value in values.items()}
+            entity_path(entity): {name: f"{value:g}" for name, value in values.items()}
             for entity, values in self.mirror.quotas()
         }
         return {entity: overrides for entity, overrides in {**topics, **others, **quotas}.items() if overrides}

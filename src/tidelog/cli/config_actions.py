@@ -9,7 +9,7 @@ from tidelog.cli.admin_requests import alter_configs, describe_configs, describe
 from tidelog.cli.options import CommandFailed, usage_error
 from tidelog.client.admin import ANY
 from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from tidelog.config.quotas import CLIENT_ID, IP, OF_ADDRESSES, OF_CLIENTS, USER, Match
+from tidelog.config.quotas import CLIENT_ID, CLIENT_QUOTAS, IP, IP_QUOTAS, USER, Match
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
@@ -168,7 +168,7 @@ def _quota_entity(kind: str, name: str | None) -> str:
 
 
 def alter_quotas(admin: Admin, entities: Entities, *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
-    allowed = OF_ADDRESSES if entities[0][0] == "ips" else OF_CLIENTS
+    allowed = IP_QUOTAS if entities[0][0] == "ips" else CLIENT_QUOTAS
     unknown = [name for name in (*set_, *remove) if name not in allowed]
     if unknown:
         kinds = " and ".join(kind for kind, _ in entities)

@@ -121,12 +121,12 @@ def _is_per_broker(name: str) -> bool:
     return option is not None and (option.dynamic is Dynamic.PER_BROKER or option.name != name)
 
 
-_AT_THE_START = ("listeners", "listener.security.protocol.map")
+_READ_AT_STARTUP = ("listeners", "listener.security.protocol.map")
 """Kafka opens listeners while it runs."""
 
 _BROKER_RULES: Sequence[tuple[Callable[[str], bool], str]] = (
     (_is_read_only, "can only be given in the broker's file"),
-    (_AT_THE_START.__contains__, "is read at the start only, from the broker's file"),
+    (_READ_AT_STARTUP.__contains__, "is read at the start only, from the broker's file"),
     (_needs_listener, "needs a listener's prefix"),
 )
 _CLUSTER_RULES = (*_BROKER_RULES, (_is_per_broker, "must be set for a named broker"))

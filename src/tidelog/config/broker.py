@@ -25,7 +25,7 @@ from tidelog.errors import InvalidOption
 T = TypeVar("T")
 
 LISTENER_PREFIX = "listener.name."
-_SAME = ("node.id", "broker.id")
+_SAME_ID = ("node.id", "broker.id")
 _PER_MECHANISM = (
     "sasl.jaas.config",
     "sasl.login.class",
@@ -94,7 +94,7 @@ class BrokerConfig(
     def validate(cls, given: Mapping[str, str]) -> None:
         """InvalidOption at the first value out of bounds or pair that contradicts itself; unknown names pass."""
         super().validate({base_name(name): text for name, text in given.items()})
-        if all(name in given for name in _SAME) and given["node.id"].strip() != given["broker.id"].strip():
+        if all(name in given for name in _SAME_ID) and given["node.id"].strip() != given["broker.id"].strip():
             raise InvalidOption(
                 f"node.id and broker.id must be the same, not {given['node.id']} and {given['broker.id']}"
             )
@@ -135,13 +135,13 @@ def base_name(name: str) -> str:
 def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:
     """node.id and broker.id say the same: where one is given the other follows."""
     given = dict(properties)
-    for name, other in (_SAME, _SAME[::-1]):
+    for name, other in (_SAME_ID, _SAME_ID[::-1]):
         if name in given:
             given.setdefault(other, given[name])
     return given
 
 
-class Inheriting(Options):
+class InheritingOptions(Options):
     """What is given for one entity, and the broker's options that stand behind it."""
 
     def __init__(self, overrides: Mapping[str, str], broker: BrokerConfig) -> None:

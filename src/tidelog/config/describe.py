@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from tidelog.config import option_types
-from tidelog.config.broker import BrokerConfig, Inheriting, base_name
+from tidelog.config.broker import BrokerConfig, InheritingOptions, base_name
 from tidelog.config.group import GroupConfig
 from tidelog.config.option import Option
 from tidelog.config.topic import TopicConfig
@@ -60,42 +60,46 @@ _TWINS = (
 )
 """Broker options that say the same in different units, the finest first."""
 
-_SAME_AS: Mapping[str, tuple[str, ...]] = {
+_TWINS_OF: Mapping[str, tuple[str, ...]] = {
     **{name: twins for twins in _TWINS for name in twins},
     "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
 }
 
 
-def topic(overrides: Mapping[str, str], broker: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
+def describe_topic(
+    overrides: Mapping[str, str], broker: BrokerConfig, names: Collection[str] | None = None
+) -> list[Described]:
     """The options of a topic; `names` None or empty means all."""
     config = TopicConfig(overrides, broker)
     return [
         _inherited(config, option, Source.TOPIC)
         for option in TopicConfig.OPTIONS.values()
-        if _asked(option.name, names) and (not option.internal or option.name in overrides)
+        if _is_requested(option.name, names) and (not option.internal or option.name in overrides)
     ]
 
 
-def group(overrides: Mapping[str, str], broker: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
+def describe_group(
+    overrides: Mapping[str, str], broker: BrokerConfig, names: Collection[str] | None = None
+) -> list[Described]:
     """The options of a group."""
     config = GroupConfig(overrides, broker)
-    options = [option for option in GroupConfig.OPTIONS.values() if _asked(option.name, names)]
+    options = [option for option in GroupConfig.OPTIONS.values() if _is_requested(option.name, names)]
     return [_with_default(_inherited(config, option, Source.GROUP)) for option in options]
 
 
-def broker(config: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
+def describe_broker(config: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
     """The options of one broker, the unknown ones of its file included."""
     shown = {name for name, option in BrokerConfig.OPTIONS.items() if not option.internal} | set(config.explicit)
-    return [_broker_option(config, name) for name in sorted(shown) if _asked(name, names)]
+    return [_broker_option(config, name) for name in sorted(shown) if _is_requested(name, names)]
 
 
-def cluster(config: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
+def describe_cluster(config: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
     """The dynamic options of all brokers, which DescribeConfigs answers for the broker named ''."""
-    described = [_broker_option(config, name) for name in sorted(config.cluster) if _asked(name, names)]
+    described = [_broker_option(config, name) for name in sorted(config.cluster) if _is_requested(name, names)]
     return [_of_cluster(each, config.cluster[each.name]) for each in described]
 
 
-def _asked(name: str, names: Collection[str] | None) -> bool:
+def _is_requested(name: str, names: Collection[str] | None) -> bool:
     return not names or name in names
 
 
@@ -103,12 +107,14 @@ def _with_default(described: Described) -> Described:
     """An option of a group that no broker's option stands behind names itself as its default."""
     if described.synonyms and described.synonyms[-1].source is not Source.GROUP:
         return described
-    default = Origin(described.name, option_types.show(GroupConfig.OPTIONS[described.name].default), Source.DEFAULT)
+    default = Origin(
+        described.name, option_types.format_value(GroupConfig.OPTIONS[described.name].default), Source.DEFAULT
+    )
     return described._replace(synonyms=[*described.synonyms, default])
 
 
-def _inherited(config: Inheriting, option: Option[Any], own: Source) -> Described:
-    value = option_types.show(option.__get__(config, type(config)))
+def _inherited(config: InheritingOptions, option: Option[Any], own: Source) -> Described:
+    value = option_types.format_value(option.__get__(config, type(config)))
     synonyms: list[Origin] = []
     if option.name in config.explicit:
         synonyms.append(Origin(option.name, value, own))
@@ -129,7 +135,7 @@ def _broker_option(config: BrokerConfig, name: str) -> Described:
     if option.name != name:  # the option of one listener
         value = None if is_sensitive else config.explicit[name]
         return Described(name, value, source, is_sensitive, True, kind, None, synonyms)
-    value = None if is_sensitive else option_types.show(option.__get__(config, BrokerConfig))
+    value = None if is_sensitive else option_types.format_value(option.__get__(config, BrokerConfig))
     return Described(name, value, source, is_sensitive, option.is_read_only, kind, option.doc, synonyms)
 
 
@@ -141,7 +147,7 @@ def _of_cluster(described: Described, text: str) -> Described:
 
 def _origins(config: BrokerConfig, name: str, is_sensitive: bool) -> list[Origin]:
     """Every layer's values of the option and its twins, from the first one of the option's own name on."""
-    found = list(_layers(config, _SAME_AS.get(name, (name,)), is_sensitive))
+    found = list(_layers(config, _TWINS_OF.get(name, (name,)), is_sensitive))
     own = [position for position, origin in enumerate(found) if origin.name == name]
     return found[own[0] :] if own else []
 
@@ -162,5 +168,5 @@ def _layers(config: BrokerConfig, names: tuple[str, ...], is_sensitive: bool) ->
 _DEFAULTS = {
     name: text
     for name, option in BrokerConfig.OPTIONS.items()
-    if name not in _REQUIRED and (text := option_types.show(option.default)) is not None
+    if name not in _REQUIRED and (text := option_types.format_value(option.default)) is not None
 }

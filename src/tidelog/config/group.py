@@ -6,12 +6,12 @@ Names, types, defaults and bounds are Kafka 4.3.1's. Share and streams groups ar
 import re
 from collections.abc import Mapping
 
-from tidelog.config.broker import BrokerConfig, Inheriting
+from tidelog.config.broker import BrokerConfig, InheritingOptions
 from tidelog.config.option import Option, Synonym, boolean, integer, string
 from tidelog.errors import InvalidOption
 
 
-def _own(default: int, doc: str, synonym: str, at_least: int, *, ignored: bool = False) -> Option[int]:
+def _group_option(default: int, doc: str, synonym: str, at_least: int, *, ignored: bool = False) -> Option[int]:
     return integer(default, doc, at_least=at_least, synonyms=(Synonym(synonym),), ignored=ignored)
 
 
@@ -20,34 +20,34 @@ def _reset(value: str) -> str | None:
     return None if known else "latest, earliest or by_duration:PnDTnHnMn.nS"
 
 
-class GroupConfig(Inheriting):
+class GroupConfig(InheritingOptions):
     """`GroupConfig(overrides, broker).consumer_session_timeout_ms` and so on."""
 
-    consumer_session_timeout_ms = _own(
+    consumer_session_timeout_ms = _group_option(
         45_000, "Time after which a silent member is out.", "group.consumer.session.timeout.ms", 1
     )
-    consumer_heartbeat_interval_ms = _own(
+    consumer_heartbeat_interval_ms = _group_option(
         5000, "Time between two heartbeats of a member.", "group.consumer.heartbeat.interval.ms", 1
     )
-    consumer_assignment_interval_ms = _own(
+    consumer_assignment_interval_ms = _group_option(
         1000, "Least time between two assignments.", "group.consumer.assignment.interval.ms", 0
     )
-    share_session_timeout_ms = _own(
+    share_session_timeout_ms = _group_option(
         45_000, "Session time-out of a share group.", "group.share.session.timeout.ms", 1, ignored=True
     )
-    share_heartbeat_interval_ms = _own(
+    share_heartbeat_interval_ms = _group_option(
         5000, "Heartbeat interval of a share group.", "group.share.heartbeat.interval.ms", 1, ignored=True
     )
-    share_assignment_interval_ms = _own(
+    share_assignment_interval_ms = _group_option(
         1000, "Least time between two assignments.", "group.share.assignment.interval.ms", 0, ignored=True
     )
-    share_record_lock_duration_ms = _own(
+    share_record_lock_duration_ms = _group_option(
         30_000, "Time that a delivered record is locked.", "group.share.record.lock.duration.ms", 1000, ignored=True
     )
-    share_delivery_count_limit = _own(
+    share_delivery_count_limit = _group_option(
         5, "Deliveries of one record.", "group.share.delivery.count.limit", 2, ignored=True
     )
-    share_partition_max_record_locks = _own(
+    share_partition_max_record_locks = _group_option(
         2000, "Records locked per partition.", "group.share.partition.max.record.locks", 100, ignored=True
     )
     share_auto_offset_reset = string("latest", "Where a share group begins.", check=_reset, ignored=True)
@@ -58,19 +58,21 @@ class GroupConfig(Inheriting):
         ignored=True,
     )
     share_renew_acknowledge_enable = boolean(True, "Whether locks can be renewed.", ignored=True)
-    streams_session_timeout_ms = _own(
+    streams_session_timeout_ms = _group_option(
         45_000, "Session time-out of a streams group.", "group.streams.session.timeout.ms", 1, ignored=True
     )
-    streams_heartbeat_interval_ms = _own(
+    streams_heartbeat_interval_ms = _group_option(
         5000, "Heartbeat interval of a streams group.", "group.streams.heartbeat.interval.ms", 1, ignored=True
     )
-    streams_assignment_interval_ms = _own(
+    streams_assignment_interval_ms = _group_option(
         1000, "Least time between two assignments.", "group.streams.assignment.interval.ms", 0, ignored=True
     )
-    streams_initial_rebalance_delay_ms = _own(
+    streams_initial_rebalance_delay_ms = _group_option(
         3000, "Wait for more members.", "group.streams.initial.rebalance.delay.ms", 0, ignored=True
     )
-    streams_num_standby_replicas = _own(0, "Standby tasks.", "group.streams.num.standby.replicas", 0, ignored=True)
+    streams_num_standby_replicas = _group_option(
+        0, "Standby tasks.", "group.streams.num.standby.replicas", 0, ignored=True
+    )
 
     @classmethod
     def validate(cls, given: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
@@ -82,24 +84,24 @@ class GroupConfig(Inheriting):
         broker = broker or BrokerConfig({})
         config = cls(given, broker)
         for name in given:
-            for word, wrong in (("min", int.__lt__), ("max", int.__gt__)):
-                bound = BrokerConfig.OPTIONS.get(_bound(name, word))
+            for limit_kind, wrong in (("min", int.__lt__), ("max", int.__gt__)):
+                bound = BrokerConfig.OPTIONS.get(_bound(name, limit_kind))
                 if bound is not None:
                     limit, value = broker.value_of(bound), config.value_of(cls.OPTIONS[name])
                     if wrong(value, limit):
-                        least = "at least" if word == "min" else "at most"
+                        least = "at least" if limit_kind == "min" else "at most"
                         raise InvalidOption(f"{name} must be {least} {bound.name} ({limit}), not {value}")
         if {"consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"} & set(given):
-            _check_beats(config.consumer_session_timeout_ms, config.consumer_heartbeat_interval_ms)
+            _check_heartbeat(config.consumer_session_timeout_ms, config.consumer_heartbeat_interval_ms)
 
 
-def _bound(name: str, word: str) -> str:
+def _bound(name: str, limit_kind: str) -> str:
     """`consumer.session.timeout.ms` is bounded by `group.consumer.min.session.timeout.ms`."""
     protocol, _, rest = name.partition(".")
-    return f"group.{protocol}.{word}.{rest.removeprefix('num.')}"
+    return f"group.{protocol}.{limit_kind}.{rest.removeprefix('num.')}"
 
 
-def _check_beats(session_ms: int, heartbeat_ms: int) -> None:
+def _check_heartbeat(session_ms: int, heartbeat_ms: int) -> None:
     if heartbeat_ms >= session_ms:
         raise InvalidOption(
             f"consumer.heartbeat.interval.ms must be less than consumer.session.timeout.ms ({session_ms}), "

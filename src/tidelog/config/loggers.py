@@ -27,7 +27,7 @@ def level_of(levels: Mapping[str, str], logger: str) -> str:
     return levels.get(logger) or levels.get(ROOT) or DEFAULT
 
 
-def alter(levels: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
+def alter_loggers(levels: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
     """The levels that are set after these changes; INVALID_CONFIG for a logger or level that is none."""
     altered = dict(levels)
     for change in changes:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
 
 from tidelog.config import option_types
-from tidelog.config.option_types import Kind
+from tidelog.config.option_types import OptionType
 from tidelog.errors import InvalidOption
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Option(Generic[T]):
 
     def __init__(
         self,
-        kind: Kind,
+        kind: OptionType,
         default: T,
         doc: str,
         *,
@@ -89,7 +89,9 @@ class Option(Generic[T]):
         return value
 
     def __repr__(self) -> str:
-        return f"Option({self.name}: {self.kind.name} = {option_types.show(self.default)}, {self.bounds or 'any'})"
+        return (
+            f"Option({self.name}: {self.kind.name} = {option_types.format_value(self.default)}, {self.bounds or 'any'})"
+        )
 
     @property
     def is_sensitive(self) -> bool:
@@ -116,19 +118,19 @@ class Option(Generic[T]):
         try:
             value: T = self.kind.parse(text.strip() if self.kind is not option_types.PASSWORD else text)
         except ValueError:
-            raise InvalidOption(f"{self.name} must be {self.bounds or self.kind.what}, not {text!r}") from None
+            raise InvalidOption(f"{self.name} must be {self.bounds or self.kind.expected}, not {text!r}") from None
         return value
 
     def checked(self, text: str) -> T:
         """The value of `text`; InvalidOption where it breaks type or bounds."""
         value = self.parse(text)
-        wanted = self.check(value) if self.check else self._wanted(value)
-        if wanted:
+        expected = self.check(value) if self.check else self._violated_bounds(value)
+        if expected:
             shown = "the given value" if self.is_sensitive else repr(text)
-            raise InvalidOption(f"{self.name} must be {wanted}, not {shown}")
+            raise InvalidOption(f"{self.name} must be {expected}, not {shown}")
         return value
 
-    def _wanted(self, value: Any) -> str | None:
+    def _violated_bounds(self, value: Any) -> str | None:
         if isinstance(value, list):
             within = not self.choices or all(item in self.choices for item in value)
         elif self.choices:

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 _TRUTH = {"true": True, "false": False}
 
 
-class Kind(NamedTuple):
-    """`code` is the type's number in DescribeConfigs; `what` completes the sentence 'must be …'."""
+class OptionType(NamedTuple):
+    """`code` is the type's number in DescribeConfigs; `expected` completes the sentence 'must be …'."""
 
     name: str
     code: int
-    what: str
+    expected: str
     parse: Callable[[str], Any]
 
 
@@ -42,18 +42,18 @@ def _names(text: str) -> list[str]:
     return list(dict.fromkeys(item.strip() for item in text.split(","))) if text else []
 
 
-BOOLEAN = Kind("boolean", 1, "true or false", _boolean)
-STRING = Kind("string", 2, "text", str)
-INT = Kind("int", 3, "a whole number of 32 bits", _whole(32))
-SHORT = Kind("short", 4, "a whole number of 16 bits", _whole(16))
-LONG = Kind("long", 5, "a whole number of 64 bits", _whole(64))
-DOUBLE = Kind("double", 6, "a number", float)
-LIST = Kind("list", 7, "names separated by commas", _names)
-CLASS = Kind("class", 8, "the name of a class", str)
-PASSWORD = Kind("password", 9, "text", str)
+BOOLEAN = OptionType("boolean", 1, "true or false", _boolean)
+STRING = OptionType("string", 2, "text", str)
+INT = OptionType("int", 3, "a whole number of 32 bits", _whole(32))
+SHORT = OptionType("short", 4, "a whole number of 16 bits", _whole(16))
+LONG = OptionType("long", 5, "a whole number of 64 bits", _whole(64))
+DOUBLE = OptionType("double", 6, "a number", float)
+LIST = OptionType("list", 7, "names separated by commas", _names)
+CLASS = OptionType("class", 8, "the name of a class", str)
+PASSWORD = OptionType("password", 9, "text", str)
 
 
-def show(value: Any) -> str | None:
+def format_value(value: Any) -> str | None:
     """A value as Kafka prints it in DescribeConfigs; None stays None."""
     if value is None or isinstance(value, str):
         return value

@@ -40,22 +40,22 @@ class Match(IntEnum):
     ANY = 2
 
 
-class Quota(NamedTuple):
+class QuotaBounds(NamedTuple):
     """`whole`: fractions are refused; `most` is the largest value."""
 
     whole: bool
     most: float
 
 
-Allowed = Mapping[str, Quota]
+Allowed = Mapping[str, QuotaBounds]
 
-OF_CLIENTS: Allowed = {
-    PRODUCE: Quota(True, float(1 << 63)),
-    FETCH: Quota(True, float(1 << 63)),
-    REQUEST: Quota(False, float("inf")),
-    MUTATION: Quota(False, float("inf")),
+CLIENT_QUOTAS: Allowed = {
+    PRODUCE: QuotaBounds(True, float(1 << 63)),
+    FETCH: QuotaBounds(True, float(1 << 63)),
+    REQUEST: QuotaBounds(False, float("inf")),
+    MUTATION: QuotaBounds(False, float("inf")),
 }
-OF_ADDRESSES: Allowed = {CONNECTION: Quota(True, (1 << 31) - 1)}
+IP_QUOTAS: Allowed = {CONNECTION: QuotaBounds(True, (1 << 31) - 1)}
 """What can be set on users and client ids, and what on addresses."""
 
 
@@ -69,14 +69,14 @@ def check_entity(entity: Entity) -> Allowed:
         if name == "":
             raise ApiError(ErrorCode.INVALID_REQUEST, f"The name of a {kind} must not be empty.")
     if IP not in entity:
-        return OF_CLIENTS
+        return CLIENT_QUOTAS
     if len(entity) > 1:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, "An address has quotas of its own, not together with users or clients."
         )
     if not is_address(entity[IP]):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{entity[IP]!r} is no address and no host name.")
-    return OF_ADDRESSES
+    return IP_QUOTAS
 
 
 def check_value(allowed: Allowed, name: str, value: float) -> None:
@@ -105,7 +105,7 @@ def is_address(name: str | None) -> bool:
 
 def show(name: str, value: float) -> str:
     """The value as it stands in the tree: whole where the quota is."""
-    return str(round(value)) if {**OF_CLIENTS, **OF_ADDRESSES}[name].whole else repr(value)
+    return str(round(value)) if {**CLIENT_QUOTAS, **IP_QUOTAS}[name].whole else repr(value)
 
 
 def node_name(name: str | None) -> str:
@@ -116,7 +116,7 @@ def node_name(name: str | None) -> str:
     return encoded.replace(".", "%2E") if name in (".", "..") else encoded
 
 
-def place(entity: Entity) -> str:
+def entity_path(entity: Entity) -> str:
     """Where the entity's quotas stand below `/config`."""
     if IP in entity:
         return f"ips/{entity[IP] or DEFAULT}"
@@ -124,9 +124,9 @@ def place(entity: Entity) -> str:
     return "/".join(parts)
 
 
-def entity_at(place: str) -> dict[str, str | None]:
-    """The inverse of `place`; {} where nothing with quotas stands."""
-    folder, _, rest = place.partition("/")
+def entity_at(path: str) -> dict[str, str | None]:
+    """The inverse of `entity_path`; {} where nothing with quotas stands."""
+    folder, _, rest = path.partition("/")
     if not rest:
         return {}
     if folder == "ips":

@@ -74,7 +74,7 @@ def _page(title: str, *parts: str) -> str:
 
 
 def _default(option: Option[Any]) -> str:
-    text = option_types.show(option.default)
+    text = option_types.format_value(option.default)
     if text is None:
         return ""
     return f"`{text}`" if text else "empty"

@@ -6,7 +6,7 @@ Names, types, defaults and bounds are Kafka 4.3.1's.
 import re
 from collections.abc import Mapping
 
-from tidelog.config.broker import BrokerConfig, Inheriting
+from tidelog.config.broker import BrokerConfig, InheritingOptions
 from tidelog.config.families.log_options import COMPRESSION_TYPES, gzip_level
 from tidelog.config.option import MAX_LONG, Synonym, boolean, double, integer, long, string, strings
 from tidelog.errors import InvalidOption
@@ -28,7 +28,7 @@ def _of(*names: str) -> tuple[Synonym, ...]:
     return tuple(Synonym(name) for name in names)
 
 
-class TopicConfig(Inheriting):
+class TopicConfig(InheritingOptions):
     """`TopicConfig(overrides, broker).retention_ms` and so on; a changed configuration is a new instance."""
 
     cleanup_policy = strings(

@@ -47,19 +47,19 @@ def _described(resource: DescribeConfigsResource, context: Context) -> list[Desc
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
         if name not in broker.image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe.topic(broker.configs.topic(name), broker.config, keys)
+        return describe.describe_topic(broker.configs.topic(name), broker.config, keys)
     if resource.resource_type == BROKER and not name:
-        return describe.cluster(broker.config, keys)
+        return describe.describe_cluster(broker.config, keys)
     if resource.resource_type in (BROKER, BROKER_LOGGER):
         loggers.check_is_me(name, context)
         if resource.resource_type == BROKER_LOGGER:
             return loggers.described(context, keys)
-        return describe.broker(broker.config, keys)
+        return describe.describe_broker(broker.config, keys)
     if resource.resource_type in (CLIENT_METRICS, GROUP):
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "The resource name must not be empty.")
         if resource.resource_type == GROUP:
-            return describe.group(broker.configs.group(name), broker.config, keys)
+            return describe.describe_group(broker.configs.group(name), broker.config, keys)
         return []
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}.")
 

@@ -36,7 +36,7 @@ def _altered(
         if sum(other.resource_name == resource.resource_name for other in request.resources) > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "A resource appears more than once in the request.")
         changes = [Change(each.name, each.config_operation, each.value) for each in resource.configs]
-        altered = loggers.alter(context.broker.levels, changes)
+        altered = loggers.alter_loggers(context.broker.levels, changes)
         if not request.validate_only:
             context.broker.set_levels(altered)
     except ApiError as error:

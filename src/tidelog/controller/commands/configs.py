@@ -256,7 +256,7 @@ def _judge_quotas(term: ControllerTerm, entity: quotas.Entity, ops: Iterable[OpD
         allowed = quotas.check_entity(entity)
         if times > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "An entity appears more than once in the request.")
-        place = quotas.place(entity)
+        place = quotas.entity_path(entity)
         return Alteration(ENTITY, "", place, _altered_quotas(term.cluster.configs.get(place, {}), list(ops), allowed))
     except ApiError as error:
         return Alteration(ENTITY, "", error=error)

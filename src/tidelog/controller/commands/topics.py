@@ -99,7 +99,7 @@ class _Shown:
                     config_source=option.source,
                     is_sensitive=option.is_sensitive,
                 )
-                for option in describe.topic(configs, self.broker)
+                for option in describe.describe_topic(configs, self.broker)
             ]
         return self.known[key]
 
