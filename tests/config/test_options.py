@@ -63,7 +63,7 @@ def test_the_finest_unit_of_a_time_wins(given, expected):
         ({"compression.gzip.level": "0"}, "compression.gzip.level must be between 1 and 9, or -1, not '0'"),
         ({"cleanup.policy": "compact,forget"}, "cleanup.policy must be one of compact, delete, not 'compact,forget'"),
         ({"retention.ms": "soon"}, "retention.ms must be at least -1, not 'soon'"),
-        ({"retention.bytes": "1_000"}, "retention.bytes must be a whole number of 64 bits, not '1_000'"),
+        ({"retention.bytes": "1_000"}, "retention.bytes must be a 64-bit integer, not '1_000'"),
         ({"segment.bytes": "2147483648"}, "segment.bytes must be at least 1048576, not '2147483648'"),
         ({"preallocate": "yes"}, "preallocate must be true or false, not 'yes'"),
         ({"retention.mss": "1"}, "retention.mss is not an option of a topic"),
@@ -89,7 +89,7 @@ def test_a_wrong_topic_option_is_named_with_its_bounds_and_value(given, sentence
         ({"node.id": "1", "broker.id": "2"}, "node.id and broker.id must be the same, not 1 and 2"),
         (
             {"authorizer.class.name": "a.B"},
-            "authorizer.class.name must be empty, for there is no authorizer, not 'a.B'",
+            "authorizer.class.name must be empty, because authorizers are not supported, not 'a.B'",
         ),
         (
             {"security.inter.broker.protocol": "TLS"},

@@ -17,10 +17,11 @@ from tidelog.errors import ApiError, ErrorCode, InvalidOption
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+"""Kafka's numbers of the resource types that have options."""
 
 
 class Operation(IntEnum):
-    """What to do with one option, by the number in IncrementalAlterConfigs."""
+    """What to do with one option, by its number in IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -35,14 +36,14 @@ class Change(NamedTuple):
 
 
 def alter_topic(current: Mapping[str, str], changes: Sequence[Change], broker: BrokerConfig) -> dict[str, str]:
-    """A topic's overrides after `changes`; `broker` gives the values that stand behind them."""
+    """A topic's overrides after `changes`; `broker` gives the values that the topic falls back to."""
     altered = _altered(current, changes, TopicConfig)
     check_topic(altered, broker)
     return altered
 
 
 def check_topic(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
-    """INVALID_CONFIG where a topic may not have these overrides; CreateTopics asks too."""
+    """Raises INVALID_CONFIG if a topic cannot have these overrides; CreateTopics uses it as well."""
     _checked(lambda: TopicConfig.validate(overrides, broker), ErrorCode.INVALID_CONFIG)
 
 
@@ -54,14 +55,15 @@ def alter_group(current: Mapping[str, str], changes: Sequence[Change], broker: B
 
 
 def alter_broker(current: Mapping[str, str], changes: Sequence[Change], *, cluster: bool) -> dict[str, str]:
-    """The dynamic options of one broker, or with `cluster` of all, after `changes`."""
+    """The dynamic options of one broker, or with `cluster` of all brokers, after `changes`."""
     altered = _altered(current, changes, BrokerConfig)
     check_broker(altered, cluster=cluster)
     return altered
 
 
 def check_broker(dynamic: Mapping[str, str], *, cluster: bool) -> None:
-    """INVALID_REQUEST where these options cannot be set while brokers run; unknown names pass, as in Kafka."""
+    """Raises INVALID_REQUEST if these options cannot be set while brokers run; unknown names are accepted, as in
+    Kafka."""
     for breaks_rule, sentence in _CLUSTER_RULES if cluster else _BROKER_RULES:
         names = [name for name in dynamic if breaks_rule(name)]
         if names:
@@ -72,7 +74,7 @@ def check_broker(dynamic: Mapping[str, str], *, cluster: bool) -> None:
 def _altered(current: Mapping[str, str], changes: Sequence[Change], options: type[Options]) -> dict[str, str]:
     names = [change.name for change in changes]
     if len(set(names)) < len(names):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "an option may be named once in a request")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a request must name each option only once")
     altered = dict(current)
     for change in changes:
         if change.operation == Operation.DELETE:
@@ -84,14 +86,14 @@ def _altered(current: Mapping[str, str], changes: Sequence[Change], options: typ
 
 def _new_value(current: Mapping[str, str], change: Change, options: type[Options]) -> str:
     if change.value is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{change.name} needs a value")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{change.name} requires a value")
     if change.operation == Operation.SET:
         return change.value
     if change.operation not in (Operation.APPEND, Operation.SUBTRACT):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{change.operation} is no operation on {change.name}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{change.operation} is not a valid operation on {change.name}")
     option = options.OPTIONS.get(change.name)
     if option is None or option.kind is not option_types.LIST:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"{change.name} is no list, which APPEND and SUBTRACT need")
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{change.name} is not a list; APPEND and SUBTRACT require one")
     text = current.get(change.name)
     old = (option.default or []) if text is None else option.parse(text)
     named = option_types.LIST.parse(change.value)
@@ -122,11 +124,11 @@ def _is_per_broker(name: str) -> bool:
 
 
 _READ_AT_STARTUP = ("listeners", "listener.security.protocol.map")
-"""Kafka opens listeners while it runs."""
+"""Kafka can open listeners while it runs; Tidelog cannot."""
 
 _BROKER_RULES: Sequence[tuple[Callable[[str], bool], str]] = (
-    (_is_read_only, "can only be given in the broker's file"),
-    (_READ_AT_STARTUP.__contains__, "is read at the start only, from the broker's file"),
-    (_needs_listener, "needs a listener's prefix"),
+    (_is_read_only, "can only be set in the broker's file"),
+    (_READ_AT_STARTUP.__contains__, "is read only at startup, from the broker's file"),
+    (_needs_listener, "requires a listener prefix"),
 )
-_CLUSTER_RULES = (*_BROKER_RULES, (_is_per_broker, "must be set for a named broker"))
+_CLUSTER_RULES = (*_BROKER_RULES, (_is_per_broker, "can only be set for a single broker"))

@@ -54,10 +54,10 @@ class BrokerConfig(
     StreamsOptions,
     JavaOptions,
 ):
-    """A broker's options from three layers: its file, what the cluster sets for all brokers, what is set for this one.
+    """A broker's options from three layers: its file, the cluster-wide dynamic options, and its own dynamic options.
 
-    `config.replica_lag_time_max_ms` answers the value in force. An instance never changes: a dynamic change is a
-    new one, made by `changed`.
+    `config.replica_lag_time_max_ms` is the value in force. An instance never changes: `changed` makes a new one for a
+    dynamic change.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class BrokerConfig(
         return f"BrokerConfig({self.node_id}, {len(self.explicit)} given)"
 
     def changed(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> Self:
-        """The same file under other dynamic options."""
+        """The same file with other dynamic options."""
         return type(self)(self.properties, cluster=cluster, broker=broker)
 
     def of_listener(self, name: str) -> Self:
@@ -87,12 +87,13 @@ class BrokerConfig(
 
     @property
     def folders(self) -> list[str]:
-        """The folders for logs, from log.dirs or else log.dir."""
+        """The log directories, from log.dirs or else from log.dir."""
         return self.log_dirs or self.log_dir
 
     @classmethod
     def validate(cls, given: Mapping[str, str]) -> None:
-        """InvalidOption at the first value out of bounds or pair that contradicts itself; unknown names pass."""
+        """InvalidOption for the first value out of bounds or pair of values that contradict each other; unknown names
+        are accepted."""
         super().validate({base_name(name): text for name, text in given.items()})
         if all(name in given for name in _SAME_ID) and given["node.id"].strip() != given["broker.id"].strip():
             raise InvalidOption(
@@ -106,12 +107,12 @@ class BrokerConfig(
 
     @classmethod
     def unknown(cls, given: Mapping[str, str]) -> list[str]:
-        """The given names that no option has, in order; options of a listener are known by their own name."""
+        """The given names that are not options, in order; a listener's options count by their own name."""
         return [name for name in given if base_name(name) not in cls.OPTIONS]
 
     @classmethod
     def ignored(cls, given: Mapping[str, str]) -> list[str]:
-        """The given names that are Kafka's but have no effect here, in order."""
+        """The given names that are Kafka's but have no effect in Tidelog, in order."""
         return [name for name in given if name in cls.OPTIONS and cls.OPTIONS[name].ignored]
 
 
@@ -121,11 +122,11 @@ _ORDERED: Sequence[tuple[str, str]] = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
     ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
 )
-"""Pairs of which the first may not exceed the second."""
+"""Pairs whose first value must not exceed the second."""
 
 
 def base_name(name: str) -> str:
-    """The option that `listener.name.NAME.` or `listener.name.NAME.MECHANISM.` before it narrows to one listener."""
+    """The option that the prefix `listener.name.NAME.` or `listener.name.NAME.MECHANISM.` restricts to one listener."""
     if not name.startswith(LISTENER_PREFIX):
         return name
     base = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
@@ -133,7 +134,7 @@ def base_name(name: str) -> str:
 
 
 def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:
-    """node.id and broker.id say the same: where one is given the other follows."""
+    """node.id and broker.id are the same: if only one is given, the other gets its value."""
     given = dict(properties)
     for name, other in (_SAME_ID, _SAME_ID[::-1]):
         if name in given:
@@ -142,7 +143,7 @@ def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 class InheritingOptions(Options):
-    """What is given for one entity, and the broker's options that stand behind it."""
+    """The options set for one entity, with a fallback to the broker's."""
 
     def __init__(self, overrides: Mapping[str, str], broker: BrokerConfig) -> None:
         self.explicit = overrides
@@ -156,7 +157,7 @@ class InheritingOptions(Options):
         return self.inherited(option) if text is None else option.parse(text)
 
     def inherited(self, option: Option[T]) -> T:
-        """The value without an override: the first synonym given to the broker, else the default."""
+        """The value without an override: the first synonym that the broker sets, otherwise the default."""
         for synonym in option.synonyms:
             text = self.broker.explicit.get(synonym.name)
             if text is not None:

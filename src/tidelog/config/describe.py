@@ -1,8 +1,8 @@
-"""What DescribeConfigs answers: every option with its value, where the value comes from, and what else could give it.
+"""What DescribeConfigs returns: every option with its value, the value's source, and the other layers that set it.
 
-Sources and synonyms follow Kafka 4.3.1, its edges included: a topic's option lists its own override and then the
-first broker option that stands in for it in every layer, so a value that comes from that option's coarser twin
-(log.retention.hours) is reported as a default.
+Sources and synonyms follow Kafka 4.3.1 in all details: a topic's option lists its override and then, for every layer,
+the first broker option it falls back to. A value that comes from that option's coarser twin (log.retention.hours) is
+therefore reported as a default.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -17,7 +17,7 @@ from tidelog.config.topic import TopicConfig
 
 
 class Source(IntEnum):
-    """Where a value comes from, by the number in DescribeConfigs."""
+    """Where a value comes from, by its number in DescribeConfigs."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -30,7 +30,7 @@ class Source(IntEnum):
 
 
 class Origin(NamedTuple):
-    """One of the places that give a value, the one in force first; a sensitive value is None."""
+    """One of the layers that set a value, the one in force first; a sensitive value is None."""
 
     name: str
     value: str | None
@@ -38,7 +38,7 @@ class Origin(NamedTuple):
 
 
 class Described(NamedTuple):
-    """One line of the answer; `type` is Kafka's number of the option's type, 0 for an unknown option."""
+    """One option in the response; `type` is Kafka's number of the option's type, 0 for an unknown option."""
 
     name: str
     value: str | None
@@ -51,14 +51,14 @@ class Described(NamedTuple):
 
 
 _REQUIRED = ("node.id", "process.roles", "controller.listener.names")
-"""What Kafka has no default for."""
+"""Options without a default in Kafka."""
 
 _TWINS = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-"""Broker options that say the same in different units, the finest first."""
+"""Broker options that set the same value in different units, the finest first."""
 
 _TWINS_OF: Mapping[str, tuple[str, ...]] = {
     **{name: twins for twins in _TWINS for name in twins},
@@ -88,13 +88,13 @@ def describe_group(
 
 
 def describe_broker(config: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
-    """The options of one broker, the unknown ones of its file included."""
+    """The options of one broker, including the unknown ones of its file."""
     shown = {name for name, option in BrokerConfig.OPTIONS.items() if not option.internal} | set(config.explicit)
     return [_broker_option(config, name) for name in sorted(shown) if _is_requested(name, names)]
 
 
 def describe_cluster(config: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
-    """The dynamic options of all brokers, which DescribeConfigs answers for the broker named ''."""
+    """The cluster-wide dynamic options, which DescribeConfigs returns for the broker named ''."""
     described = [_broker_option(config, name) for name in sorted(config.cluster) if _is_requested(name, names)]
     return [_of_cluster(each, config.cluster[each.name]) for each in described]
 
@@ -104,7 +104,7 @@ def _is_requested(name: str, names: Collection[str] | None) -> bool:
 
 
 def _with_default(described: Described) -> Described:
-    """An option of a group that no broker's option stands behind names itself as its default."""
+    """A group's option without a broker option to fall back to lists itself as its default."""
     if described.synonyms and described.synonyms[-1].source is not Source.GROUP:
         return described
     default = Origin(
@@ -126,7 +126,7 @@ def _inherited(config: InheritingOptions, option: Option[Any], own: Source) -> D
 
 def _broker_option(config: BrokerConfig, name: str) -> Described:
     option = BrokerConfig.OPTIONS.get(base_name(name))
-    is_sensitive = option is None or option.is_sensitive  # what is not known may be a secret
+    is_sensitive = option is None or option.is_sensitive  # an unknown option may hold a secret
     synonyms = _origins(config, name, is_sensitive)
     source = synonyms[0].source if synonyms else Source.DEFAULT
     if option is None:

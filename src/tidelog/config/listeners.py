@@ -1,8 +1,8 @@
-"""Where a broker listens and where it is reached, read from `listeners`, `advertised.listeners` and their kin.
+"""The listeners that a broker opens and advertises, from `listeners`, `advertised.listeners` and related options.
 
-Brokers talk on a listener of their own, never the clients': where the configuration names none beside the clients',
-one is added on the first listener's host, with a port that follows from the first listener's, so that a firewall can
-name it. Listeners of KRaft's controllers are left out.
+Brokers use a listener of their own, never the clients': if the configuration names none, one is added on the first
+listener's host, with a port derived from the first listener's, so that a firewall rule can name it. Listeners of KRaft
+controllers are left out.
 """
 
 import re
@@ -18,7 +18,7 @@ _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>[^\[\]/]*|\[[0-9a-
 
 
 def bound(config: BrokerConfig) -> tuple[Endpoint, ...]:
-    """The listeners to open, the brokers' own included; host '' means every address, port 0 a free one."""
+    """The listeners to open, including the brokers' own; host '' means every address, port 0 a free port."""
     found = _parsed(config, "listeners", config.listeners)
     if not found:
         raise InvalidOption(f"listeners must name a listener for clients, not {','.join(config.listeners)!r}")
@@ -35,7 +35,8 @@ def bound(config: BrokerConfig) -> tuple[Endpoint, ...]:
 
 
 def _port_beside(found: list[Endpoint]) -> int:
-    """10092 beside 9092: far from the ports of other brokers on the machine. A free port beside a free port."""
+    """10092 for 9092: far from the ports of other brokers on the machine. A free port if the first listener has a free
+    port."""
     first = found[0].port
     if first == 0:
         return 0
@@ -44,12 +45,12 @@ def _port_beside(found: list[Endpoint]) -> int:
 
 
 def advertised(config: BrokerConfig) -> tuple[Endpoint, ...]:
-    """What `advertised.listeners` says; () where it is not given and the bound addresses are advertised."""
+    """The endpoints of `advertised.listeners`; () if it is not set and the bound addresses are advertised."""
     return tuple(_parsed(config, "advertised.listeners", config.advertised_listeners or []))
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:
-    """The named listener where it is one of several, else the added one."""
+    """The configured listener if it is one of several, otherwise the added one."""
     named = config.inter_broker_listener_name
     names = [each.listener for each in _parsed(config, "listeners", config.listeners)]
     return named if named and named in names and len(names) > 1 else INTER_BROKER_LISTENER

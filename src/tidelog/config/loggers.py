@@ -1,7 +1,7 @@
-"""What a broker writes into its log: a level for each family of events, changed while it runs and kept in memory only.
+"""The broker's loggers: a level for each family of events, changed while the broker runs and kept in memory only.
 
-A logger is named after the first word of the events it is for (`partition` of `partition.elected`); `root` holds for
-those that have no level of their own (KIP-412).
+A logger is named after the first word of its events (`partition` for `partition.elected`); `root` applies to those
+without a level of their own (KIP-412).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,8 @@ FAMILIES = (
 )
 LOGGERS = (*FAMILIES, ROOT)
 LEVELS = {"TRACE": 0, "DEBUG": 0, "INFO": 1, "WARN": 2, "ERROR": 3, "FATAL": 4, "OFF": 4}
-"""Kafka's words; a line is written where its own level is at least as high. Events know no finer one than debug."""
+"""Kafka's level names; a line is written if its own level is at least as high. Events have no finer level than
+debug."""
 
 DEFAULT = "INFO"
 
@@ -28,12 +29,12 @@ def level_of(levels: Mapping[str, str], logger: str) -> str:
 
 
 def alter_loggers(levels: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
-    """The levels that are set after these changes; INVALID_CONFIG for a logger or level that is none."""
+    """The levels set after these changes; INVALID_CONFIG for an unknown logger or level."""
     altered = dict(levels)
     for change in changes:
         if change.name not in LOGGERS:
             raise ApiError(
-                ErrorCode.INVALID_CONFIG, f"There is no logger {change.name!r}; there is {', '.join(LOGGERS)}."
+                ErrorCode.INVALID_CONFIG, f"Unknown logger {change.name!r}; expected one of {', '.join(LOGGERS)}."
             )
         if change.operation == Operation.DELETE:
             if change.name == ROOT:
@@ -42,7 +43,7 @@ def alter_loggers(levels: Mapping[str, str], changes: Sequence[Change]) -> dict[
         elif change.operation == Operation.SET:
             altered[change.name] = _level(change)
         else:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"A level is set or deleted; {change.name} is no list.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"The level of {change.name} can only be set or deleted.")
     return altered
 
 

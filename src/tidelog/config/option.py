@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Dynamic(StrEnum):
-    """Who may change an option of a running broker."""
+    """Who can change an option of a running broker."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -28,14 +28,14 @@ class Dynamic(StrEnum):
 
 
 class Synonym(NamedTuple):
-    """A broker option that stands in for this one: its value times `factor` (hours to milliseconds, say)."""
+    """A broker option that this one falls back to: its value times `factor` (hours to milliseconds, for example)."""
 
     name: str
     factor: int = 1
 
 
 class Option(Generic[T]):
-    """A typed, documented option; as a descriptor it answers the value on an instance and itself on the class."""
+    """A typed, documented option; a descriptor that returns the value on an instance and itself on the class."""
 
     __slots__ = (
         "at_least", "at_most", "attribute", "check", "choices", "default", "doc", "dynamic", "ignored", "internal",
@@ -57,9 +57,8 @@ class Option(Generic[T]):
         ignored: bool = False,
         internal: bool = False,
     ) -> None:
-        """`check` answers what a valid value would be, or None; `ignored`: accepted, without effect here;
-        `internal`: for tests, shown only where it is given.
-        """
+        """`check` returns what a valid value would be, or None if the value is valid. `ignored`: accepted, but without
+        effect in Tidelog. `internal`: for tests, listed only if it is set."""
         self.kind = kind
         self.default = default
         self.doc = doc
@@ -103,7 +102,7 @@ class Option(Generic[T]):
 
     @property
     def bounds(self) -> str:
-        """The bounds in words, '' where every value of the type will do."""
+        """The bounds in words, '' if every value of the type is valid."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
         least, most = self.at_least, self.at_most
@@ -114,7 +113,7 @@ class Option(Generic[T]):
         return f"at most {most}" if most is not None else ""
 
     def parse(self, text: str) -> T:
-        """The value of `text`; InvalidOption where it is not of the option's type."""
+        """The value of `text`; InvalidOption if it is not of the option's type."""
         try:
             value: T = self.kind.parse(text.strip() if self.kind is not option_types.PASSWORD else text)
         except ValueError:
@@ -122,7 +121,7 @@ class Option(Generic[T]):
         return value
 
     def checked(self, text: str) -> T:
-        """The value of `text`; InvalidOption where it breaks type or bounds."""
+        """The value of `text`; InvalidOption if it breaks type or bounds."""
         value = self.parse(text)
         expected = self.check(value) if self.check else self._violated_bounds(value)
         if expected:
@@ -149,7 +148,7 @@ class Options:
     """Every declared option by Kafka's name, in alphabetical order."""
 
     explicit: Mapping[str, str]
-    """The given values by Kafka's name, unknown names included."""
+    """The given values by Kafka's name, including unknown names."""
 
     def __init_subclass__(cls, *, ignored: bool = False) -> None:
         """With `ignored` every option of the set is accepted without effect."""
@@ -161,13 +160,13 @@ class Options:
         cls.OPTIONS = dict(sorted(found.items()))
 
     def value_of(self, option: Option[T]) -> T:
-        """The value in force: what was given, else the default."""
+        """The value in force: the given one, otherwise the default."""
         text = self.explicit.get(option.name)
         return option.default if text is None else option.parse(text)
 
     @classmethod
     def validate(cls, given: Mapping[str, str]) -> None:
-        """InvalidOption at the first value that breaks its option's type or bounds; unknown names pass."""
+        """InvalidOption for the first value that breaks its option's type or bounds; unknown names are accepted."""
         for name, text in given.items():
             if (option := cls.OPTIONS.get(name)) is not None:
                 option.checked(text)

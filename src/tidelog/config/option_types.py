@@ -1,7 +1,7 @@
-"""The types an option may have: how a value is read from text, and how it is shown.
+"""The types of options: how a value is parsed from text and formatted.
 
-Reading follows Kafka: surrounding blanks are dropped, booleans are `true` or `false` in any case, a list is split at
-commas. A parser raises ValueError; `option.py` turns that into a sentence that names the option.
+Parsing follows Kafka: surrounding blanks are removed, booleans are `true` or `false` in any case, a list is split at
+commas. A parser raises ValueError; `option.py` turns it into an error that names the option.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 class OptionType(NamedTuple):
-    """`code` is the type's number in DescribeConfigs; `expected` completes the sentence 'must be …'."""
+    """`code` is the type's number in DescribeConfigs; `what` completes the sentence 'must be …'."""
 
     name: str
     code: int
@@ -38,18 +38,18 @@ def _whole(bits: int) -> Callable[[str], int]:
 
 
 def _names(text: str) -> list[str]:
-    """A name that is repeated counts once."""
+    """A repeated name counts once."""
     return list(dict.fromkeys(item.strip() for item in text.split(","))) if text else []
 
 
 BOOLEAN = OptionType("boolean", 1, "true or false", _boolean)
 STRING = OptionType("string", 2, "text", str)
-INT = OptionType("int", 3, "a whole number of 32 bits", _whole(32))
-SHORT = OptionType("short", 4, "a whole number of 16 bits", _whole(16))
-LONG = OptionType("long", 5, "a whole number of 64 bits", _whole(64))
+INT = OptionType("int", 3, "a 32-bit integer", _whole(32))
+SHORT = OptionType("short", 4, "a 16-bit integer", _whole(16))
+LONG = OptionType("long", 5, "a 64-bit integer", _whole(64))
 DOUBLE = OptionType("double", 6, "a number", float)
 LIST = OptionType("list", 7, "names separated by commas", _names)
-CLASS = OptionType("class", 8, "the name of a class", str)
+CLASS = OptionType("class", 8, "a class name", str)
 PASSWORD = OptionType("password", 9, "text", str)
 
 

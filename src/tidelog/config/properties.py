@@ -1,7 +1,7 @@
-"""Java's properties format, in which `server.properties` is written: text to a dictionary and back.
+"""Java's properties format, the format of `server.properties`: text to a dictionary and back.
 
-Logical lines are joined at a trailing backslash; `#` and `!` begin comments; the key ends at `=`, `:` or a blank.
-A later line wins over an earlier one of the same key.
+A trailing backslash joins lines; `#` and `!` start comments; the key ends at `=`, `:` or a blank. A later line
+overrides an earlier one with the same key.
 """
 
 import re
@@ -17,7 +17,7 @@ _KEY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 
 
 def parse(text: str) -> dict[str, str]:
-    """The pairs of a properties file; InvalidOption at a broken \\u escape, naming the line's key."""
+    """The pairs of a properties file; InvalidOption for a malformed \\u escape, with the key of its line."""
     pairs = {}
     for line in _logical_lines(text):
         match = _KEY.match(line)

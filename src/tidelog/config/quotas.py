@@ -33,7 +33,7 @@ _HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.?)*")
 
 
 class Match(IntEnum):
-    """How a filter names entities, by the number in DescribeClientQuotas."""
+    """How a filter matches entities, by its number in DescribeClientQuotas."""
 
     EXACT = 0
     DEFAULT = 1
@@ -41,7 +41,7 @@ class Match(IntEnum):
 
 
 class QuotaBounds(NamedTuple):
-    """`whole`: fractions are refused; `most` is the largest value."""
+    """`whole`: fractions are not allowed; `most` is the largest value."""
 
     whole: bool
     most: float
@@ -56,34 +56,34 @@ CLIENT_QUOTAS: Allowed = {
     MUTATION: QuotaBounds(False, float("inf")),
 }
 IP_QUOTAS: Allowed = {CONNECTION: QuotaBounds(True, (1 << 31) - 1)}
-"""What can be set on users and client ids, and what on addresses."""
+"""The quotas of users and client IDs, and those of addresses."""
 
 
 def check_entity(entity: Entity) -> Allowed:
-    """What can be set on the entity; INVALID_REQUEST where it is none."""
+    """The quotas that the entity can have; INVALID_REQUEST if it is not a valid entity."""
     if not entity:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "An entity needs a user, a client id or an address.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "An entity must have a user, a client ID or an IP address.")
     for kind, name in entity.items():
         if kind not in (USER, CLIENT_ID, IP):
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{kind!r} is no type of entity that has quotas.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{kind!r} is not an entity type with quotas.")
         if name == "":
             raise ApiError(ErrorCode.INVALID_REQUEST, f"The name of a {kind} must not be empty.")
     if IP not in entity:
         return CLIENT_QUOTAS
     if len(entity) > 1:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, "An address has quotas of its own, not together with users or clients."
-        )
+        raise ApiError(ErrorCode.INVALID_REQUEST, "An IP address cannot be combined with users or client IDs.")
     if not is_address(entity[IP]):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{entity[IP]!r} is no address and no host name.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{entity[IP]!r} is neither an IP address nor a host name.")
     return IP_QUOTAS
 
 
 def check_value(allowed: Allowed, name: str, value: float) -> None:
-    """INVALID_REQUEST where the entity has no such quota or the value is out of its bounds."""
+    """Raises INVALID_REQUEST if the entity has no such quota or the value is out of bounds."""
     quota = allowed.get(name)
     if quota is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is no quota of this entity; it has {', '.join(allowed)}.")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"{name} is not a quota of this entity; expected one of {', '.join(allowed)}."
+        )
     if value <= 0:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} must be greater than 0, not {value:g}.")
     if value > quota.most:
@@ -93,7 +93,7 @@ def check_value(allowed: Allowed, name: str, value: float) -> None:
 
 
 def is_address(name: str | None) -> bool:
-    """Without asking a name server: what may be a host's name is believed to be one."""
+    """Whether it is an IP address or can be a host name; no name server is asked."""
     if name is None:
         return True
     try:
@@ -104,12 +104,12 @@ def is_address(name: str | None) -> bool:
 
 
 def show(name: str, value: float) -> str:
-    """The value as it stands in the tree: whole where the quota is."""
+    """The value as it is stored: without a fraction if the quota is whole."""
     return str(round(value)) if {**CLIENT_QUOTAS, **IP_QUOTAS}[name].whole else repr(value)
 
 
 def node_name(name: str | None) -> str:
-    """A name as that of a node: percent-encoded, so that it has no slash and is none of `.`, `..` and `<default>`."""
+    """A name as that of a node: percent-encoded, so that it has no slash and is not `.`, `..` or `<default>`."""
     if name is None:
         return DEFAULT
     encoded = quote(name, safe="").replace("~", "%7E")
@@ -117,7 +117,7 @@ def node_name(name: str | None) -> str:
 
 
 def entity_path(entity: Entity) -> str:
-    """Where the entity's quotas stand below `/config`."""
+    """Where the entity's quotas are stored below `/config`."""
     if IP in entity:
         return f"ips/{entity[IP] or DEFAULT}"
     parts = [f"{folder}/{node_name(entity[kind])}" for kind, folder in _FOLDERS if kind in entity]
@@ -125,7 +125,7 @@ def entity_path(entity: Entity) -> str:
 
 
 def entity_at(path: str) -> dict[str, str | None]:
-    """The inverse of `entity_path`; {} where nothing with quotas stands."""
+    """The inverse of `entity_path`; {} for a path without quotas."""
     folder, _, rest = path.partition("/")
     if not rest:
         return {}

@@ -1,4 +1,4 @@
-"""The reference pages of the options, written from their declarations."""
+"""The reference pages of the options, generated from their declarations."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -16,20 +16,20 @@ Column = tuple[str, Callable[[Option[Any]], str]]
 def topic_options() -> str:
     """docs/reference/topic-options.md."""
     options = [option for option in TopicConfig.OPTIONS.values() if not option.internal]
-    columns: Sequence[Column] = (*_COMMON, ("broker's option", _synonyms), ("what it says", _sentence))
+    columns: Sequence[Column] = (*_COMMON, ("broker option", _synonyms), ("description", _sentence))
     return _page(
-        "Options of a topic",
-        "A topic that does not set an option takes the broker's option of the same meaning, the first that is given.",
+        "Topic options",
+        "If a topic does not set an option, the first of these broker options that is set applies.",
         *_by_effect(columns, options),
     )
 
 
 def group_options() -> str:
     """docs/reference/group-options.md."""
-    columns: Sequence[Column] = (*_COMMON, ("broker's option", _synonyms), ("what it says", _sentence))
+    columns: Sequence[Column] = (*_COMMON, ("broker option", _synonyms), ("description", _sentence))
     return _page(
-        "Options of a group",
-        "For groups of the newer protocols. A group that does not set an option takes the broker's.",
+        "Group options",
+        "For groups of the newer protocols. If a group does not set an option, the broker option applies.",
         *_by_effect(columns, list(GroupConfig.OPTIONS.values())),
     )
 
@@ -37,15 +37,15 @@ def group_options() -> str:
 def broker_options() -> str:
     """docs/reference/broker-options.md."""
     options = [option for option in BrokerConfig.OPTIONS.values() if not option.internal]
-    columns: Sequence[Column] = (*_COMMON, ("changes", _changes), ("what it says", _sentence))
+    columns: Sequence[Column] = (*_COMMON, ("dynamic", _changes), ("description", _sentence))
     return _page(
-        "Options of a broker",
-        "For `server.properties` and `--override`. An option that changes `cluster-wide` or `per-broker` can be set "
-        "while brokers run; the others are read at the start.",
+        "Broker options",
+        "For `server.properties` and `--override`. A `cluster-wide` or `per-broker` option can be set while "
+        "brokers run; the others are read at startup.",
         *_by_effect(columns, options),
         "## Tidelog's own",
-        f"Kafka has no such option: {_names(OwnOptions)}.",
-        f"Kafka 3 had these, for its ZooKeeper, and Kafka 4 has none: {_names(ZookeeperOptions)}.",
+        f"Kafka does not have these options: {_names(OwnOptions)}.",
+        f"Kafka 3 had these options for ZooKeeper; Kafka 4 does not: {_names(ZookeeperOptions)}.",
     )
 
 
@@ -56,14 +56,14 @@ def _names(options: type[Options]) -> str:
 def _by_effect(columns: Sequence[Column], options: Sequence[Option[Any]]) -> tuple[str, ...]:
     return (
         table(columns, [option for option in options if not option.ignored]),
-        "## Accepted, without effect",
-        "These name what Tidelog does in another way or not yet; a broker's log line names those that its file gives.",
+        "## Accepted without effect",
+        "Tidelog implements these features differently or not at all; at startup a broker logs those in its file.",
         table(columns, [option for option in options if option.ignored]),
     )
 
 
 def table(columns: Sequence[tuple[str, Callable[[Any], str]]], rows: Iterable[Any]) -> str:
-    """A Markdown table: each column is its heading and what it shows of a row."""
+    """A Markdown table: each column has a heading and a function that returns a row's cell."""
     lines = [" | ".join(heading for heading, _ in columns), " | ".join("---" for _ in columns)]
     lines += [" | ".join(cell(row).replace("|", "\\|") for _, cell in columns) for row in rows]
     return "\n".join(f"| {line} |" for line in lines)

@@ -1,1 +1,1 @@
-"""A broker's options by family; `BrokerConfig` is their union. Names, types, defaults and bounds are Kafka 4.3.1's."""
+"""A broker's options by family; `BrokerConfig` combines them. Names, types, defaults and bounds are Kafka 4.3.1's."""

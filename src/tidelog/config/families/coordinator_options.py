@@ -10,13 +10,13 @@ def _policy(value: str) -> str | None:
 
 
 class GroupOptions(Options):
-    group_min_session_timeout_ms = integer(6000, "Shortest session time-out that a member may ask for.")
-    group_max_session_timeout_ms = integer(1_800_000, "Longest session time-out that a member may ask for.")
-    group_initial_rebalance_delay_ms = integer(3000, "Time that a new group waits for more members.")
-    group_max_size = integer(MAX_INT, "Most members of a classic group.", at_least=1)
+    group_min_session_timeout_ms = integer(6000, "Minimum session timeout that a member can request.")
+    group_max_session_timeout_ms = integer(1_800_000, "Maximum session timeout that a member can request.")
+    group_initial_rebalance_delay_ms = integer(3000, "How long a new group waits for more members.")
+    group_max_size = integer(MAX_INT, "Maximum number of members of a classic group.", at_least=1)
     group_coordinator_rebalance_protocols = strings(
         ["classic", "consumer", "streams"],
-        "Group protocols that are served.",
+        "Supported group protocols.",
         choices=("consumer", "classic", "share", "streams"),
     )
     group_coordinator_threads = integer(4, "Coordinator threads; Tidelog needs none.", at_least=1, ignored=True)
@@ -24,86 +24,90 @@ class GroupOptions(Options):
         2, "Coordinator threads for slow work; Tidelog needs none.", at_least=1, ignored=True
     )
     group_coordinator_append_linger_ms = integer(
-        -1, "Time that the coordinator gathers records; -1 adapts.", at_least=-1, ignored=True
+        -1, "Linger time of the coordinator; -1 is adaptive.", at_least=-1, ignored=True
     )
     group_coordinator_cached_buffer_max_bytes = integer(
-        1_048_588, "Largest buffer that the coordinator keeps.", at_least=524_288, dynamic=CLUSTER_WIDE, ignored=True
+        1_048_588,
+        "Maximum size of the coordinator's cached buffers.",
+        at_least=524_288,
+        dynamic=CLUSTER_WIDE,
+        ignored=True,
     )
 
-    offset_metadata_max_bytes = integer(4096, "Largest text beside a committed offset.")
-    offsets_commit_timeout_ms = integer(5000, "Time for a commit to reach the offsets topic's replicas.", at_least=1)
+    offset_metadata_max_bytes = integer(4096, "Maximum size of the metadata of a committed offset.")
+    offsets_commit_timeout_ms = integer(5000, "Timeout for replicating an offset commit.", at_least=1)
     offsets_load_buffer_size = integer(
         5_242_880, "Bytes per read while a coordinator loads offsets.", at_least=1, ignored=True
     )
-    offsets_retention_minutes = integer(10_080, "Time that an empty group's offsets are kept.", at_least=1)
-    offsets_retention_check_interval_ms = long(600_000, "Time between two looks for expired offsets.", at_least=1)
+    offsets_retention_minutes = integer(10_080, "How long an empty group's offsets are retained.", at_least=1)
+    offsets_retention_check_interval_ms = long(600_000, "Interval between checks for expired offsets.", at_least=1)
     offsets_topic_num_partitions = integer(50, "Partitions of the offsets topic.", at_least=1)
     offsets_topic_replication_factor = short(3, "Replicas of the offsets topic.", at_least=1)
     offsets_topic_segment_bytes = integer(104_857_600, "Segment size of the offsets topic.", at_least=1)
-    offsets_topic_compression_codec = integer(0, "Compression of the offsets topic, by its number in batches.")
+    offsets_topic_compression_codec = integer(0, "Compression of the offsets topic, by its number in record batches.")
 
-    group_consumer_session_timeout_ms = integer(45_000, "Session time-out of consumer groups.", at_least=1)
+    group_consumer_session_timeout_ms = integer(45_000, "Session timeout of consumer groups.", at_least=1)
     group_consumer_min_session_timeout_ms = integer(
-        45_000, "Least session time-out of consumer groups.", at_least=1, ignored=True
+        45_000, "Minimum session timeout of consumer groups.", at_least=1, ignored=True
     )
     group_consumer_max_session_timeout_ms = integer(
-        60_000, "Largest session time-out of consumer groups.", at_least=1, ignored=True
+        60_000, "Maximum session timeout of consumer groups.", at_least=1, ignored=True
     )
     group_consumer_heartbeat_interval_ms = integer(5000, "Heartbeat interval of consumer groups.", at_least=1)
     group_consumer_min_heartbeat_interval_ms = integer(
-        5000, "Least heartbeat interval of consumer groups.", at_least=1, ignored=True
+        5000, "Minimum heartbeat interval of consumer groups.", at_least=1, ignored=True
     )
     group_consumer_max_heartbeat_interval_ms = integer(
-        15_000, "Largest heartbeat interval of consumer groups.", at_least=1, ignored=True
+        15_000, "Maximum heartbeat interval of consumer groups.", at_least=1, ignored=True
     )
     group_consumer_assignment_interval_ms = integer(
-        1000, "Least time between two assignments of a consumer group.", at_least=0, dynamic=CLUSTER_WIDE
+        1000, "Minimum time between assignments of a consumer group.", at_least=0, dynamic=CLUSTER_WIDE
     )
-    group_consumer_min_assignment_interval_ms = integer(
-        0, "Least value of the assignment interval.", at_least=0, ignored=True
-    )
+    group_consumer_min_assignment_interval_ms = integer(0, "Minimum assignment interval.", at_least=0, ignored=True)
     group_consumer_max_assignment_interval_ms = integer(
-        15_000, "Largest value of the assignment interval.", at_least=0, ignored=True
+        15_000, "Maximum assignment interval.", at_least=0, ignored=True
     )
-    group_consumer_max_size = integer(MAX_INT, "Most members of a consumer group.", at_least=1)
+    group_consumer_max_size = integer(MAX_INT, "Maximum number of members of a consumer group.", at_least=1)
     group_consumer_assignors = strings(["uniform", "range"], "Assignors of consumer groups; the first is the default.")
     group_consumer_migration_policy = string(
         "bidirectional",
-        "Whether groups may change between the classic and the consumer protocol.",
+        "Whether groups can change between the classic and the consumer protocol.",
         check=_policy,
     )
     group_consumer_regex_refresh_interval_ms = integer(
-        600_000, "Time between two looks for topics that match a pattern.", at_least=10_000, internal=True
+        600_000, "Interval between checks for topics that match a pattern.", at_least=10_000, internal=True
     )
 
 
 class TransactionOptions(Options):
-    transaction_max_timeout_ms = integer(900_000, "Longest time-out that a transaction may ask for.", at_least=1)
+    transaction_max_timeout_ms = integer(
+        900_000, "Maximum transaction timeout that a producer can request.", at_least=1
+    )
     transactional_id_expiration_ms = integer(
-        604_800_000, "Time after which an unused transactional id is forgotten.", at_least=1
+        604_800_000, "Time after which an unused transactional ID expires.", at_least=1
     )
     transaction_state_log_num_partitions = integer(50, "Partitions of the transaction topic.", at_least=1)
     transaction_state_log_replication_factor = short(3, "Replicas of the transaction topic.", at_least=1)
-    transaction_state_log_min_isr = integer(2, "In-sync replicas that the transaction topic needs.", at_least=1)
+    transaction_state_log_min_isr = integer(2, "In-sync replicas required for the transaction topic.", at_least=1)
     transaction_state_log_segment_bytes = integer(104_857_600, "Segment size of the transaction topic.", at_least=1)
     transaction_state_log_load_buffer_size = integer(
         5_242_880, "Bytes per read while a coordinator loads transactions.", at_least=1, ignored=True
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms = integer(
-        10_000, "Time between two looks for transactions that ran out of time.", at_least=1
+        10_000, "Interval between checks for timed out transactions.", at_least=1
     )
     transaction_remove_expired_transaction_cleanup_interval_ms = integer(
-        3_600_000, "Time between two looks for expired transactional ids.", at_least=1
+        3_600_000, "Interval between checks for expired transactional IDs.", at_least=1
     )
     transaction_partition_verification_enable = boolean(
         True,
-        "Asks the coordinator whether a transaction is open before its records are appended.",
+        "Whether to verify with the coordinator that a transaction is open before its records are appended.",
         dynamic=CLUSTER_WIDE,
     )
-    transaction_two_phase_commit_enable = boolean(False, "Allows transactions in two phases.", ignored=True)
+    transaction_two_phase_commit_enable = boolean(False, "Whether two-phase commit is enabled.", ignored=True)
     add_partitions_to_txn_retry_backoff_ms = integer(
-        20, "First pause before verification is retried.", at_least=1, ignored=True
+        20, "Initial backoff before verification is retried.", at_least=1, ignored=True
     )
     add_partitions_to_txn_retry_backoff_max_ms = integer(
-        100, "Longest pause before verification is retried.", at_least=0, ignored=True
+        100, "Maximum backoff before verification is retried.", at_least=0, ignored=True
     )

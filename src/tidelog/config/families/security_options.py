@@ -16,26 +16,28 @@ from tidelog.config.option import (
 
 
 def _no_authorizer(name: str) -> str | None:
-    """Who asks for an authorizer must not be left without one and a log line."""
-    return "empty, for there is no authorizer" if name else None
+    """Fail instead of running without the authorizer that the configuration requests."""
+    return "empty, because authorizers are not supported" if name else None
 
 
 class SslOptions(Options):
-    ssl_allow_dn_changes = boolean(False, "Allows a new certificate with another distinguished name.", ignored=True)
-    ssl_allow_san_changes = boolean(False, "Allows a new certificate with fewer alternative names.", ignored=True)
-    ssl_cipher_suites = strings([], "Cipher suites that are offered; none given means all.", dynamic=PER_BROKER)
+    ssl_allow_dn_changes = boolean(
+        False, "Whether a new certificate can have a different distinguished name.", ignored=True
+    )
+    ssl_allow_san_changes = boolean(False, "Whether a new certificate can have fewer alternative names.", ignored=True)
+    ssl_cipher_suites = strings([], "Enabled cipher suites; empty means all.", dynamic=PER_BROKER)
     ssl_client_auth = string(
         "none",
-        "Whether clients must show a certificate.",
+        "Whether clients must present a certificate.",
         choices=("required", "requested", "none"),
         dynamic=PER_BROKER,
     )
-    ssl_enabled_protocols = strings(["TLSv1.2", "TLSv1.3"], "TLS versions that are accepted.", dynamic=PER_BROKER)
+    ssl_enabled_protocols = strings(["TLSv1.2", "TLSv1.3"], "Enabled TLS versions.", dynamic=PER_BROKER)
     ssl_endpoint_identification_algorithm = string(
-        "https", "How another broker's certificate is compared with its host name.", dynamic=PER_BROKER
+        "https", "How another broker's host name is verified.", dynamic=PER_BROKER
     )
     ssl_engine_factory_class = class_name(
-        None, "A Java class that makes TLS engines.", dynamic=PER_BROKER, ignored=True
+        None, "Java class that creates TLS engines.", dynamic=PER_BROKER, ignored=True
     )
     ssl_key_password = password("Password of the private key.", dynamic=PER_BROKER)
     ssl_keymanager_algorithm = string("SunX509", "Java's key manager.", dynamic=PER_BROKER, ignored=True)
@@ -46,10 +48,12 @@ class SslOptions(Options):
     ssl_keystore_type = string(
         "JKS", "Format of the key file: PEM, or PKCS12 (also under the name JKS).", dynamic=PER_BROKER
     )
-    ssl_principal_mapping_rules = string("DEFAULT", "Rules from a certificate's name to a principal.")
+    ssl_principal_mapping_rules = string("DEFAULT", "Rules that map a certificate's name to a principal.")
     ssl_protocol = string("TLSv1.3", "TLS version of new contexts.", dynamic=PER_BROKER, ignored=True)
     ssl_provider = string(None, "Java's TLS provider.", dynamic=PER_BROKER, ignored=True)
-    ssl_secure_random_implementation = string(None, "Java's random numbers for TLS.", dynamic=PER_BROKER, ignored=True)
+    ssl_secure_random_implementation = string(
+        None, "Java's random number generator for TLS.", dynamic=PER_BROKER, ignored=True
+    )
     ssl_trustmanager_algorithm = string("PKIX", "Java's trust manager.", dynamic=PER_BROKER, ignored=True)
     ssl_truststore_certificates = password("Trusted certificates as PEM text.", dynamic=PER_BROKER)
     ssl_truststore_location = string(None, "File with trusted certificates.", dynamic=PER_BROKER)
@@ -62,55 +66,55 @@ class SslOptions(Options):
 
 
 class AccessOptions(Options, ignored=True):
-    authorizer_class_name = string("", "The authorizer; none lets everybody do everything.", check=_no_authorizer)
+    authorizer_class_name = string("", "The authorizer; none allows everything to everybody.", check=_no_authorizer)
     principal_builder_class = class_name(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-        "A Java class that names principals.",
+        "Java class that builds principals.",
         dynamic=PER_BROKER,
     )
     security_providers = string(None, "Java's security providers.")
-    connections_max_reauth_ms = long(0, "Time after which a connection must authenticate again; 0 never.")
+    connections_max_reauth_ms = long(0, "Time after which a connection must authenticate again; 0 means never.")
     delegation_token_expiry_check_interval_ms = long(
-        3_600_000, "Time between two looks for expired tokens.", at_least=1
+        3_600_000, "Interval between checks for expired tokens.", at_least=1
     )
-    delegation_token_expiry_time_ms = long(86_400_000, "Time that a token is valid.", at_least=1)
-    delegation_token_max_lifetime_ms = long(604_800_000, "Longest life of a token.", at_least=1)
-    delegation_token_secret_key = password("Secret that signs delegation tokens.")
+    delegation_token_expiry_time_ms = long(86_400_000, "How long a token is valid.", at_least=1)
+    delegation_token_max_lifetime_ms = long(604_800_000, "Maximum lifetime of a token.", at_least=1)
+    delegation_token_secret_key = password("Secret key that signs delegation tokens.")
 
 
 class SaslOptions(Options, ignored=True):
-    sasl_enabled_mechanisms = strings(["GSSAPI"], "SASL mechanisms that are offered to clients.", dynamic=PER_BROKER)
+    sasl_enabled_mechanisms = strings(["GSSAPI"], "SASL mechanisms offered to clients.", dynamic=PER_BROKER)
     sasl_mechanism_inter_broker_protocol = string("GSSAPI", "SASL mechanism between brokers.", dynamic=PER_BROKER)
     sasl_mechanism_controller_protocol = string("GSSAPI", "SASL mechanism of KRaft's controllers.")
-    sasl_jaas_config = password("Login of one mechanism, in the form of Java's JAAS files.", dynamic=PER_BROKER)
-    sasl_server_max_receive_size = integer(524_288, "Largest message before a client is authenticated.")
-    sasl_client_callback_handler_class = class_name(None, "A Java class for SASL clients.")
-    sasl_server_callback_handler_class = class_name(None, "A Java class for SASL servers.")
-    sasl_login_callback_handler_class = class_name(None, "A Java class for SASL logins.")
-    sasl_login_class = class_name(None, "A Java class that logs in.")
-    sasl_login_connect_timeout_ms = integer(None, "Time to connect to a login provider.")
-    sasl_login_read_timeout_ms = integer(None, "Time to read from a login provider.")
-    sasl_login_refresh_buffer_seconds = short(
-        300, "Time before expiry that is kept free of refreshes.", dynamic=PER_BROKER
-    )
+    sasl_jaas_config = password("Credentials of one mechanism, in JAAS format.", dynamic=PER_BROKER)
+    sasl_server_max_receive_size = integer(524_288, "Maximum message size before a client is authenticated.")
+    sasl_client_callback_handler_class = class_name(None, "Java class for SASL clients.")
+    sasl_server_callback_handler_class = class_name(None, "Java class for SASL servers.")
+    sasl_login_callback_handler_class = class_name(None, "Java class for SASL logins.")
+    sasl_login_class = class_name(None, "Java class that logs in.")
+    sasl_login_connect_timeout_ms = integer(None, "Timeout for connecting to a login provider.")
+    sasl_login_read_timeout_ms = integer(None, "Timeout for reading from a login provider.")
+    sasl_login_refresh_buffer_seconds = short(300, "Time before expiry without refreshes.", dynamic=PER_BROKER)
     sasl_login_refresh_min_period_seconds = short(
-        60, "Least time between two refreshes of a login.", dynamic=PER_BROKER
+        60, "Minimum time between two refreshes of a login.", dynamic=PER_BROKER
     )
     sasl_login_refresh_window_factor = double(
-        0.8, "Share of a login's life after which it is refreshed.", dynamic=PER_BROKER
+        0.8, "Share of a credential's lifetime after which it is refreshed.", dynamic=PER_BROKER
     )
     sasl_login_refresh_window_jitter = double(0.05, "Random share added to the refresh time.", dynamic=PER_BROKER)
-    sasl_login_retry_backoff_max_ms = long(10_000, "Longest pause between two logins.")
-    sasl_login_retry_backoff_ms = long(100, "First pause between two logins.")
-    sasl_kerberos_kinit_cmd = string("/usr/bin/kinit", "Kerberos' kinit.", dynamic=PER_BROKER)
-    sasl_kerberos_min_time_before_relogin = long(60_000, "Least time between two Kerberos logins.", dynamic=PER_BROKER)
-    sasl_kerberos_principal_to_local_rules = strings(
-        ["DEFAULT"], "Rules from Kerberos principals to names.", dynamic=PER_BROKER
+    sasl_login_retry_backoff_max_ms = long(10_000, "Maximum backoff between two logins.")
+    sasl_login_retry_backoff_ms = long(100, "Initial backoff between two logins.")
+    sasl_kerberos_kinit_cmd = string("/usr/bin/kinit", "Path of Kerberos' kinit.", dynamic=PER_BROKER)
+    sasl_kerberos_min_time_before_relogin = long(
+        60_000, "Minimum time between two Kerberos logins.", dynamic=PER_BROKER
     )
-    sasl_kerberos_service_name = string(None, "The brokers' Kerberos service.", dynamic=PER_BROKER)
+    sasl_kerberos_principal_to_local_rules = strings(
+        ["DEFAULT"], "Rules that map Kerberos principals to names.", dynamic=PER_BROKER
+    )
+    sasl_kerberos_service_name = string(None, "Kerberos service name of the brokers.", dynamic=PER_BROKER)
     sasl_kerberos_ticket_renew_jitter = double(0.05, "Random share added to a ticket's renewal.", dynamic=PER_BROKER)
     sasl_kerberos_ticket_renew_window_factor = double(
-        0.8, "Share of a ticket's life after which it is renewed.", dynamic=PER_BROKER
+        0.8, "Share of a ticket's lifetime after which it is renewed.", dynamic=PER_BROKER
     )
 
 
@@ -119,37 +123,37 @@ def _algorithm(value: str) -> str | None:
 
 
 class OauthOptions(Options, ignored=True):
-    sasl_oauthbearer_assertion_algorithm = string("RS256", "Signature of assertions.", check=_algorithm)
+    sasl_oauthbearer_assertion_algorithm = string("RS256", "Signature algorithm of assertions.", check=_algorithm)
     sasl_oauthbearer_assertion_claim_aud = string(None, "Audience of assertions.")
-    sasl_oauthbearer_assertion_claim_exp_seconds = integer(300, "Life of an assertion.", at_least=0, at_most=86_400)
+    sasl_oauthbearer_assertion_claim_exp_seconds = integer(300, "Lifetime of an assertion.", at_least=0, at_most=86_400)
     sasl_oauthbearer_assertion_claim_iss = string(None, "Issuer of assertions.")
-    sasl_oauthbearer_assertion_claim_jti_include = boolean(False, "Gives each assertion an id.")
+    sasl_oauthbearer_assertion_claim_jti_include = boolean(False, "Whether each assertion has an ID.")
     sasl_oauthbearer_assertion_claim_nbf_seconds = integer(
-        60, "Time before now from which an assertion holds.", at_least=0, at_most=3600
+        60, "How long before its creation an assertion is valid.", at_least=0, at_most=3600
     )
     sasl_oauthbearer_assertion_claim_sub = string(None, "Subject of assertions.")
-    sasl_oauthbearer_assertion_file = string(None, "File with a ready assertion.")
+    sasl_oauthbearer_assertion_file = string(None, "File with a complete assertion.")
     sasl_oauthbearer_assertion_private_key_file = string(None, "Key that signs assertions.")
     sasl_oauthbearer_assertion_private_key_passphrase = password("Password of that key.")
-    sasl_oauthbearer_assertion_template_file = string(None, "File with an assertion's fixed parts.")
-    sasl_oauthbearer_client_credentials_client_id = string(None, "Client id at the token provider.")
+    sasl_oauthbearer_assertion_template_file = string(None, "Template file of assertions.")
+    sasl_oauthbearer_client_credentials_client_id = string(None, "Client ID at the token provider.")
     sasl_oauthbearer_client_credentials_client_secret = password("Client secret at the token provider.")
-    sasl_oauthbearer_clock_skew_seconds = integer(30, "Difference of clocks that is forgiven.")
-    sasl_oauthbearer_expected_audience = strings([], "Audiences of which a token must name one.")
+    sasl_oauthbearer_clock_skew_seconds = integer(30, "Allowed clock skew.")
+    sasl_oauthbearer_expected_audience = strings([], "Audiences; a token must name one of them.")
     sasl_oauthbearer_expected_issuer = string(None, "Issuer that a token must name.")
-    sasl_oauthbearer_jwks_endpoint_refresh_ms = long(3_600_000, "Time between two reads of the keys.")
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = long(10_000, "Longest pause before a retry.")
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = long(100, "First pause before a retry.")
-    sasl_oauthbearer_jwks_endpoint_url = string(None, "Where the provider's keys are read.")
+    sasl_oauthbearer_jwks_endpoint_refresh_ms = long(3_600_000, "Interval between refreshes of the keys.")
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = long(10_000, "Maximum backoff before a retry.")
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = long(100, "Initial backoff before a retry.")
+    sasl_oauthbearer_jwks_endpoint_url = string(None, "URL of the provider's keys.")
     sasl_oauthbearer_jwt_retriever_class = class_name(
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
-        "A Java class that gets tokens.",
+        "Java class that retrieves tokens.",
     )
     sasl_oauthbearer_jwt_validator_class = class_name(
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
-        "A Java class that checks tokens.",
+        "Java class that validates tokens.",
     )
-    sasl_oauthbearer_scope = string(None, "Scope asked for at the provider.")
-    sasl_oauthbearer_scope_claim_name = string("scope", "Name of the scope's claim.")
-    sasl_oauthbearer_sub_claim_name = string("sub", "Name of the subject's claim.")
-    sasl_oauthbearer_token_endpoint_url = string(None, "Where tokens are asked for.")
+    sasl_oauthbearer_scope = string(None, "Scope to request from the provider.")
+    sasl_oauthbearer_scope_claim_name = string("scope", "Name of the scope claim.")
+    sasl_oauthbearer_sub_claim_name = string("sub", "Name of the subject claim.")
+    sasl_oauthbearer_token_endpoint_url = string(None, "URL of the token endpoint.")

@@ -7,21 +7,21 @@ class ZookeeperOptions(Options):
     """Kafka 3's options for ZooKeeper; Kafka 4 has none of them."""
 
     zookeeper_connect = string(
-        None, "The cluster's memory in ZooKeeper, as `host:port,host:port/chroot`; in place of metadata.store."
+        None, "The metadata store in ZooKeeper, as `host:port,host:port/chroot`; an alternative to metadata.store."
     )
     zookeeper_session_timeout_ms = integer(
         18_000,
-        "Time after which a broker that ZooKeeper hears nothing of counts as dead; its servers set the bounds.",
+        "Time without contact after which ZooKeeper considers a broker dead; its servers set the bounds.",
         at_least=1,
     )
     zookeeper_connection_timeout_ms = integer(
-        None, "Longest wait for the first connection to ZooKeeper; where not set, the session's time-out.", at_least=1
+        None, "Timeout for the first connection to ZooKeeper (default: the session timeout).", at_least=1
     )
     zookeeper_max_in_flight_requests = integer(
-        10, "Requests to ZooKeeper under way; Tidelog needs no bound.", at_least=1, ignored=True
+        10, "Maximum number of requests in flight to ZooKeeper; Tidelog has no limit.", at_least=1, ignored=True
     )
     zookeeper_set_acl = boolean(
-        False, "Restricts who may change nodes in ZooKeeper; Tidelog leaves them open.", ignored=True
+        False, "Whether to restrict access to nodes in ZooKeeper; Tidelog does not.", ignored=True
     )
 
 
@@ -30,8 +30,8 @@ class OwnOptions(Options):
 
     metadata_store = string(
         None,
-        "The cluster's memory, `sqlite:PATH` or `zookeeper://HOST:PORT/CHROOT`; without it metadata.sqlite in a folder "
-        "beside the first log folder.",
+        "The metadata store, `sqlite:PATH` or `zookeeper://HOST:PORT/CHROOT`; by default metadata.sqlite in a "
+        "directory next to the first log directory.",
     )
-    metrics_listener = string(None, "Where metrics are served in Prometheus' format, as host:port; nowhere without it.")
-    log_format = string("text", "How log lines are written: text or json.", choices=("text", "json"))
+    metrics_listener = string(None, "Address that serves metrics in Prometheus' format, as host:port; none by default.")
+    log_format = string("text", "Format of log lines: text or json.", choices=("text", "json"))
