@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.model import TopicPartition
-from tidelog.spark.reading.offsets import Point, Span, cut, from_json, limited, spans, to_json
+from tidelog.spark.reading.offsets import QueryOffset, Span, cut, from_json, limited, spans, to_json
 
 places = st.dictionaries(
     st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 5)),
@@ -63,14 +63,14 @@ def test_offsets_travel_as_sparks_own_connector_writes_them():
 
 
 def test_a_checkpoint_knows_ids_and_epochs_and_one_without_them_is_read_too():
-    point = Point({ONE: 7}, {"t": "abc"}, {ONE: 3})
-    assert Point.from_json(point.to_json()) == point
+    point = QueryOffset({ONE: 7}, {"t": "abc"}, {ONE: 3})
+    assert QueryOffset.from_json(point.to_json()) == point
     assert from_json(point.to_json()) == {ONE: 7}
-    assert Point.from_json({"t": {"0": 7}}) == Point({ONE: 7})
+    assert QueryOffset.from_json({"t": {"0": 7}}) == QueryOffset({ONE: 7})
 
 
 def test_a_new_leader_alone_is_nothing_new_to_read():
-    before = Point({ONE: 7, TWO: 5}, {"t": "abc"}, {ONE: 3, TWO: 3})
-    after = Point({ONE: 7, TWO: 9}, {"t": "abc"}, {ONE: 4, TWO: 4})
+    before = QueryOffset({ONE: 7, TWO: 5}, {"t": "abc"}, {ONE: 3, TWO: 3})
+    after = QueryOffset({ONE: 7, TWO: 9}, {"t": "abc"}, {ONE: 4, TWO: 4})
     assert after.moved({ONE: 7, TWO: 5}, before).to_json() == before.to_json()
     assert after.moved({ONE: 7, TWO: 6}, before).epochs == {ONE: 3, TWO: 4}

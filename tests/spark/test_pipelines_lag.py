@@ -16,7 +16,7 @@ from tidelog.shell.transport import Consumer
 from tidelog.spark.access import Access
 from tidelog.spark.pipelines import lag
 from tidelog.spark.pipelines.end_offsets import EndsReader
-from tidelog.spark.pipelines.group_lag import LAG, RESUMED, STOPPED, Watched
+from tidelog.spark.pipelines.group_lag import LAG, RESUMED, STOPPED, PartitionGroups
 from tidelog.spark.pipelines.lag import PIPELINE
 from tidelog.spark.pipelines.plan import Plan, WrongOption, milliseconds
 from tidelog.spark.pipelines.running import run
@@ -30,10 +30,10 @@ STEPS = some.lists(some.tuples(some.sampled_from(["commit", "produce", "delete",
 def test_alerts_alternate_and_are_true(steps):
     """Against the plain history: a group has stopped where all looks of the last `AFTER` ms saw it at one place, with
     something to read."""
-    watched, end, at, committed, told, looks = Watched(), 0, 0, None, [], []
+    watched, end, at, committed, told, looks = PartitionGroups(), 0, 0, None, [], []
     for step, amount in steps:
         at += amount
-        watched = Watched.from_text(watched.to_text())
+        watched = PartitionGroups.from_text(watched.to_text())
         if step == "produce":
             end += amount
         elif step == "commit":
@@ -57,7 +57,7 @@ def test_alerts_alternate_and_are_true(steps):
 
 
 def test_a_group_stops_and_goes_on():
-    watched = Watched()
+    watched = PartitionGroups()
     assert [*watched.commit("g", 5, 0)] == []
     kinds = lambda found: [each.kind for each in found]  # noqa: E731
     assert kinds(watched.look(9, 100, AFTER)) == [LAG]

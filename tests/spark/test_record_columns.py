@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from tidelog.errors import ApiError
-from tidelog.spark.reading.record_columns import LANES, Batch, columns, gathered, headers
+from tidelog.spark.reading.record_columns import LANES, Batch, binary_array, columns, headers
 from tidelog.wire import record_format, records
 from tidelog.wire.records import HEADER_BYTES, Record
 
@@ -35,7 +35,7 @@ def batch_of(raw, header):
 
 def decoded(raw):
     found = columns(raw, [batch_of(raw, header) for header in records.batches(raw)])
-    keys, values = gathered(raw, found.keys).to_pylist(), gathered(raw, found.values).to_pylist()
+    keys, values = binary_array(raw, found.keys).to_pylist(), binary_array(raw, found.values).to_pylist()
     listed = [[(each["key"], each["value"]) for each in row or ()] for row in headers(raw, found).to_pylist()]
     return list(zip(found.offsets.tolist(), found.timestamps.tolist(), keys, values, listed, strict=True))
 
@@ -77,7 +77,7 @@ def test_a_mask_leaves_the_others():
     raw = records.build([Record(0, n, b"k%d" % n, b"v%d" % n) for n in range(5)], base_offset=10)
     found = columns(raw, [batch_of(raw, records.header(raw))])
     kept = found.only(found.offsets >= 13)
-    assert gathered(raw, kept.values).to_pylist() == [b"v3", b"v4"]
+    assert binary_array(raw, kept.values).to_pylist() == [b"v3", b"v4"]
     assert kept.timestamps.tolist() == [3, 4]
     assert found.only(np.ones(5, bool)) is found
 
@@ -106,5 +106,5 @@ def test_what_is_no_record_is_refused_or_read_alike(content, data, many):
         return
     found = columns(raw, batches)
     assert len(headers(raw, found)) == len(found.offsets)
-    keys, values = gathered(raw, found.keys).to_pylist(), gathered(raw, found.values).to_pylist()
+    keys, values = binary_array(raw, found.keys).to_pylist(), binary_array(raw, found.values).to_pylist()
     assert list(zip(found.offsets.tolist(), keys, values, strict=True))[: len(expected)] == expected

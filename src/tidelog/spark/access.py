@@ -45,13 +45,13 @@ class Access:
         return TransactionalProducer(self.bootstrap, transactional_id, **asdict(self.client), **own)
 
     @contextmanager
-    def looking(self) -> Iterator[Admin]:
+    def lookup_admin(self) -> Iterator[Admin]:
         """For a few questions; what is wrong is `told`."""
-        with self.told(self.client.default_api_timeout_ms), self.admin() as admin:
+        with self.explained_errors(self.client.default_api_timeout_ms), self.admin() as admin:
             yield admin
 
     @contextmanager
-    def told(self, within_ms: int) -> Iterator[None]:
+    def explained_errors(self, within_ms: int) -> Iterator[None]:
         """What is wrong with the access is one sentence that names the option: ConnectionError where no broker answers
         in this time, BadOption where one refuses the user or is not trusted. Any other ApiError stays as it is."""
         try:

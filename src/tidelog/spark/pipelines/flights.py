@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidelog.spark.pipelines.hourly_delays import COUNTED, COUNTS, OUTCOME, SOURCE, TICK, Gathering
-from tidelog.spark.pipelines.output_topics import make_like
+from tidelog.spark.pipelines.hourly_delays import COUNTED, COUNTS, OUTCOME, SOURCE, TICK, HourlyDelaysProcessor
+from tidelog.spark.pipelines.output_topics import create_topics_like
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
 
 FIELDS: Mapping[str, str] = {
@@ -39,9 +39,9 @@ def outcomes(records: Any, weather: Any, *, results: str, dead: str, delay: str)
     """Rows for the sink (topic, key, value, headers). `delay` is how much a flight may come after later ones."""
     from pyspark.sql import functions as f
 
-    hours = gathered(judged(records), delay)
+    hours = hourly_delays(parsed(records), delay)
     joined = hours.withColumn("hour", f.timestamp_millis("hour_ms")).join(
-        f.broadcast(_of_weather(weather)), ["origin", "hour"], "left"
+        f.broadcast(_weather_columns(weather)), ["origin", "hour"], "left"
     )
     is_dead = f.col("reason").isNotNull()
     value = f.to_json(f.struct("carrier", "origin", "hour", *COUNTS, *JOINED)).cast("binary")
@@ -50,11 +50,11 @@ def outcomes(records: Any, weather: Any, *, results: str, dead: str, delay: str)
         f.when(is_dead, f.lit(dead)).otherwise(f.lit(results)).alias("topic"),
         f.when(is_dead, f.col("key")).otherwise(name).alias("key"),
         f.when(is_dead, f.col("value")).otherwise(value).alias("value"),
-        f.when(is_dead, _told()).alias("headers"),
+        f.when(is_dead, _dead_letter_headers()).alias("headers"),
     )
 
 
-def _told() -> Any:
+def _dead_letter_headers() -> Any:
     """Headers of a dead letter: why it is one, and where it was."""
     from pyspark.sql import functions as f
 
@@ -64,7 +64,7 @@ def _told() -> Any:
     return f.array(*(header(name, f.col(name)) for name in ("reason", "topic", "partition", "offset")))
 
 
-def judged(records: Any) -> Any:
+def parsed(records: Any) -> Any:
     """The source's records with their fields, `time`, and a `reason` where they are no flights."""
     from pyspark.sql import functions as f
 
@@ -86,7 +86,7 @@ def judged(records: Any) -> Any:
     )
 
 
-def gathered(rows: Any, delay: str) -> Any:
+def hourly_delays(rows: Any, delay: str) -> Any:
     """Closed hours and refused records, as OUTCOME says."""
     from pyspark.sql import functions as f
 
@@ -105,7 +105,7 @@ def gathered(rows: Any, delay: str) -> Any:
         f.col("row.arr_delay").alias("arr_delay"),
     )
     return plain.groupBy("carrier", "origin").transformWithState(
-        statefulProcessor=Gathering(), outputStructType=OUTCOME, outputMode="Append", timeMode="EventTime"
+        statefulProcessor=HourlyDelaysProcessor(), outputStructType=OUTCOME, outputMode="Append", timeMode="EventTime"
     )
 
 
@@ -126,7 +126,7 @@ def packaged(name: str) -> Path:
     return Path(found.origin).parent / "data" / name
 
 
-def _of_weather(weather: Any) -> Any:
+def _weather_columns(weather: Any) -> Any:
     """What is joined; the table has one row for each airport and hour."""
     from pyspark.sql import functions as f
 
@@ -136,7 +136,7 @@ def _of_weather(weather: Any) -> Any:
 def stages(spark: Any, plan: Plan) -> list[Stage]:
     """The topic's records to results and dead letters; results to the table."""
     results, dead = plan["results"], plan["dead"]
-    make_like(plan.access, "topic", plan["topic"], (results, dead))
+    create_topics_like(plan.access, "topic", plan["topic"], (results, dead))
 
     def gather() -> Any:
         weather = weather_table(spark, plan["weather"] or None)
@@ -144,14 +144,14 @@ def stages(spark: Any, plan: Plan) -> list[Stage]:
         return plan.to_topics(found, "hours")
 
     def tabulate() -> Any:
-        rows = told(plan.records(spark, results))
+        rows = result_columns(plan.records(spark, results))
         folder = plan["table"] or str(plan.checkpoint / "delays")
         return plan.start(rows.writeStream.format("parquet").option("path", folder), "table")
 
     return [Stage("hours", gather), Stage("table", tabulate)]
 
 
-def told(records: Any) -> Any:
+def result_columns(records: Any) -> Any:
     """Results as columns, with the offset that each has."""
     from pyspark.sql import functions as f
 

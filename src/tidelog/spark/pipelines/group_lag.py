@@ -1,7 +1,7 @@
 """The groups of one partition: their lag at each look, and when one stops or goes on. Arithmetic, and its state.
 
 A group has stopped when for `stopped_after` milliseconds it has had something to read and has not moved. It goes on
-when it moves again, has nothing left to read, or is gone. Each of both is told once.
+when it moves again, has nothing left to read, or is gone. Each of both is change once.
 """
 
 import json
@@ -43,52 +43,52 @@ class GroupProgress:
     has_stopped: bool = False
 
 
-class Watched:
+class PartitionGroups:
     """The groups of one partition by their names."""
 
-    def __init__(self, places: Mapping[str, GroupProgress] | None = None) -> None:
-        self.places = dict(places or {})
+    def __init__(self, groups: Mapping[str, GroupProgress] | None = None) -> None:
+        self.groups = dict(groups or {})
 
     def commit(self, name: str, committed: int | None, at: int) -> Iterator[LagChange]:
         """A group has committed, or its position is deleted (None)."""
-        place = self.places.get(name)
+        progress = self.groups.get(name)
         if committed is None:
-            self.places.pop(name, None)
-        elif place is None:
-            self.places[name] = GroupProgress(committed, at)
-        elif committed != place.committed:
-            yield from _resumed(name, place, committed, at)
-            place.committed, place.moved_at, place.has_stopped = committed, max(at, place.moved_at), False
+            self.groups.pop(name, None)
+        elif progress is None:
+            self.groups[name] = GroupProgress(committed, at)
+        elif committed != progress.committed:
+            yield from _resumed(name, progress, committed, at)
+            progress.committed, progress.moved_at, progress.has_stopped = committed, max(at, progress.moved_at), False
 
     def look(self, end: int, at: int, stopped_after: int) -> Iterator[LagChange]:
         """The partition ends there."""
-        for name, place in sorted(self.places.items()):
-            lag = max(0, end - place.committed)
+        for name, progress in sorted(self.groups.items()):
+            lag = max(0, end - progress.committed)
             if lag == 0:
-                yield from _resumed(name, place, place.committed, at)
-                place.behind_since, place.has_stopped = None, False
-            elif place.behind_since is None:
-                place.behind_since = at
-            since = at if place.behind_since is None else max(place.behind_since, place.moved_at)
-            yield LagChange(LAG, name, place.committed, end, lag, at, since)
-            if lag and not place.has_stopped and at - since >= stopped_after:
-                place.has_stopped = True
-                yield LagChange(STOPPED, name, place.committed, end, lag, at, since)
+                yield from _resumed(name, progress, progress.committed, at)
+                progress.behind_since, progress.has_stopped = None, False
+            elif progress.behind_since is None:
+                progress.behind_since = at
+            since = at if progress.behind_since is None else max(progress.behind_since, progress.moved_at)
+            yield LagChange(LAG, name, progress.committed, end, lag, at, since)
+            if lag and not progress.has_stopped and at - since >= stopped_after:
+                progress.has_stopped = True
+                yield LagChange(STOPPED, name, progress.committed, end, lag, at, since)
 
     def to_text(self) -> str:
-        return json.dumps({name: asdict(place) for name, place in self.places.items()})
+        return json.dumps({name: asdict(progress) for name, progress in self.groups.items()})
 
     @classmethod
-    def from_text(cls, text: str) -> "Watched":
-        return cls({name: GroupProgress(**place) for name, place in json.loads(text).items()})
+    def from_text(cls, text: str) -> "PartitionGroups":
+        return cls({name: GroupProgress(**progress) for name, progress in json.loads(text).items()})
 
 
-def _resumed(name: str, place: GroupProgress, committed: int, at: int) -> Iterator[LagChange]:
-    if place.has_stopped:
-        yield LagChange(RESUMED, name, committed, committed, 0, at, place.moved_at)
+def _resumed(name: str, progress: GroupProgress, committed: int, at: int) -> Iterator[LagChange]:
+    if progress.has_stopped:
+        yield LagChange(RESUMED, name, committed, committed, 0, at, progress.moved_at)
 
 
-class Watching(StatefulProcessor):
+class GroupLagProcessor(StatefulProcessor):
     """What Spark runs for each partition. Its rows are commits (`name` is a group) and looks (`name` is null)."""
 
     def __init__(self, stopped_after: int) -> None:
@@ -100,10 +100,10 @@ class Watching(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
         """Commits before looks: a look of the same batch was not taken before them."""
         kept = self._state.get()
-        watched = Watched.from_text(kept[0]) if kept else Watched()
+        watched = PartitionGroups.from_text(kept[0]) if kept else PartitionGroups()
         topic, partition = key
-        for told in _apply(watched, list(rows), self._stopped_after):
-            found = {**told._asdict(), "topic": topic, "partition": partition}
+        for change in _apply(watched, list(rows), self._stopped_after):
+            found = {**change._asdict(), "topic": topic, "partition": partition}
             yield Row(**{column: found[column] for column in COLUMNS})
         self._state.update((watched.to_text(),))
 
@@ -111,7 +111,7 @@ class Watching(StatefulProcessor):
         """Nothing is held."""
 
 
-def _apply(watched: Watched, rows: list[Any], stopped_after: int) -> Iterator[LagChange]:
+def _apply(watched: PartitionGroups, rows: list[Any], stopped_after: int) -> Iterator[LagChange]:
     for row in sorted((row for row in rows if row.name is not None), key=lambda row: row.place):
         yield from watched.commit(row.name, row.committed, row.at)
     for row in sorted((row for row in rows if row.name is None), key=lambda row: row.at):

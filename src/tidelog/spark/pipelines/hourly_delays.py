@@ -76,7 +76,7 @@ def take_closed(hours: Hours, watermark: int) -> Hours:
     return {start: hours.pop(start) for start in sorted(hours) if is_closed(start, watermark)}
 
 
-class Gathering(StatefulProcessor):
+class HourlyDelaysProcessor(StatefulProcessor):
     """What Spark runs for each carrier and airport; what has a reason already only passes through."""
 
     def init(self, handle: Any) -> None:

@@ -11,7 +11,7 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.spark.access import Access
 from tidelog.spark.pipelines import output_topics
 from tidelog.spark.pipelines.end_offsets import TOPICS, EndsSource
-from tidelog.spark.pipelines.group_lag import LAG, OUTCOME, Watching
+from tidelog.spark.pipelines.group_lag import LAG, OUTCOME, GroupLagProcessor
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption, milliseconds
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -83,7 +83,10 @@ def outcomes(records: Any, ends: Any, groups: str, stopped_after: int) -> Any:
         .withColumn("place", null.cast("bigint"))
     )
     return both.groupBy("topic", "partition").transformWithState(
-        statefulProcessor=Watching(stopped_after), outputStructType=OUTCOME, outputMode="Append", timeMode="None"
+        statefulProcessor=GroupLagProcessor(stopped_after),
+        outputStructType=OUTCOME,
+        outputMode="Append",
+        timeMode="None",
     )
 
 
@@ -118,17 +121,17 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
 
 def _prepare(access: Access, *topics: str) -> None:
     """The topics of this pipeline, with as many replicas as the one that it reads."""
-    with access.looking() as admin:
+    with access.lookup_admin() as admin:
         try:
-            replicas = output_topics.shapes(admin, [OFFSETS_TOPIC])[OFFSETS_TOPIC].replicas
+            replicas = output_topics.topic_shapes(admin, [OFFSETS_TOPIC])[OFFSETS_TOPIC].replicas
         except ApiError as error:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             raise WrongOption(
                 f"there is no topic {OFFSETS_TOPIC} yet, as no group has ever committed here: start again when one has"
             ) from None
-        output_topics.make(admin, dict.fromkeys(topics, output_topics.Shape(1, replicas)))
-        output_topics.wait_for(admin, topics)
+        output_topics.create_topics(admin, dict.fromkeys(topics, output_topics.TopicShape(1, replicas)))
+        output_topics.wait_for_topics(admin, topics)
 
 
 PIPELINE = Pipeline(

@@ -88,8 +88,8 @@ def into(lake: Lake, *, every: int, target: int) -> Callable[[Any, int], None]:
 
 def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     every, target = _number(plan, "compact"), _number(plan, "target")
-    with plan.access.looking() as admin:
-        output_topics.existing(admin, "topic", [plan["topic"]])
+    with plan.access.lookup_admin() as admin:
+        output_topics.existing_topics(admin, "topic", [plan["topic"]])
 
     def fill() -> Any:
         frame = rows(plan.records(spark, plan["topic"]), resolve(spark, plan))

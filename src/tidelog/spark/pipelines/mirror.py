@@ -32,7 +32,7 @@ def copies(records: Any, prefix: str) -> Any:
     )
 
 
-class Translating:
+class OffsetTranslationQuery:
     """Looks like a query of Spark: translates again and again until it is stopped, or once. Its last error ends it."""
 
     def __init__(self, work: Callable[[], int], every_s: float | None) -> None:
@@ -83,21 +83,23 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
         return plan.to_topics(copies(records, plan["prefix"]), "copy", away.bootstrap)
 
     def offsets() -> Any:
-        return Translating(lambda: len(translate(home, away, named, plan["groups"])), None if plan.once else EVERY_S)
+        return OffsetTranslationQuery(
+            lambda: len(translate(home, away, named, plan["groups"])), None if plan.once else EVERY_S
+        )
 
     return [Stage("copy", copy), *([Stage("offsets", offsets)] if plan["groups"] else [])]
 
 
 def _prepare(home: Access, away: Access, named: Mapping[str, str], replicas: str) -> None:
     """Copies have as many partitions as the topics at home; one that is there with fewer is refused."""
-    with home.looking() as here:
+    with home.lookup_admin() as here:
         wanted = {
             named[topic]: shape._replace(replicas=int(replicas))
-            for topic, shape in output_topics.existing(here, "topics", named).items()
+            for topic, shape in output_topics.existing_topics(here, "topics", named).items()
         }
-    with away.looking() as there:
-        output_topics.make(there, wanted)
-        for topic, shape in output_topics.wait_for(there, wanted).items():
+    with away.lookup_admin() as there:
+        output_topics.create_topics(there, wanted)
+        for topic, shape in output_topics.wait_for_topics(there, wanted).items():
             if shape.partitions < wanted[topic].partitions:
                 raise WrongOption(
                     f"topic {topic} has {shape.partitions} partitions there and {wanted[topic].partitions} at home: "

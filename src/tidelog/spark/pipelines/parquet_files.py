@@ -65,10 +65,10 @@ def _write(batches: Iterator[Any], folder: str, columns: list[str], batch: int) 
         max_partitions=100_000,
         use_threads=False,
     )
-    yield pa.RecordBatch.from_pylist([_told(each, Path(folder)) for each in written], _schema())
+    yield pa.RecordBatch.from_pylist([_written_file(each, Path(folder)) for each in written], _schema())
 
 
-def _told(written: Any, folder: Path) -> dict[str, Any]:
+def _written_file(written: Any, folder: Path) -> dict[str, Any]:
     path = Path(written.path)
     place = path.stat()
     name = str(path.relative_to(folder))

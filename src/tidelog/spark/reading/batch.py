@@ -32,7 +32,7 @@ class Bounds:
     since: int | None = None
     values: dict[str, Container[Any]] = field(default_factory=dict)
 
-    def within(self, whole: Iterable[Span], places: OffsetLookup) -> list[Span]:
+    def within(self, whole: Iterable[Span], lookup: OffsetLookup) -> list[Span]:
         """What is left to read of these."""
         kept = [
             Span(span.name, max(span.start, self.first), min(span.end, self.end))
@@ -42,7 +42,7 @@ class Bounds:
         kept = [span for span in kept if span.size > 0]
         if self.since is None or not kept:
             return kept
-        found = places.found({span.name: self.since for span in kept})
+        found = lookup.found({span.name: self.since for span in kept})
         young = [span for span in kept if found[span.name].offset >= 0]
         moved = [span._replace(start=max(span.start, found[span.name].offset)) for span in young]
         return [span for span in moved if span.size > 0]
@@ -142,18 +142,18 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         from tidelog.spark.reading.task import range_of
 
-        places = OffsetLookup(self._options)
+        lookup = OffsetLookup(self._options)
         try:
-            found = places.assigned()
-            whole = self._bounds.within(self._spans(places, found.epochs), places)
+            found = lookup.assigned()
+            whole = self._bounds.within(self._spans(lookup, found.epochs), lookup)
         finally:
-            places.close()
+            lookup.close()
         tasks = cut(whole, self._options.min_partitions, self._options.max_records)
         return [range_of(span, found.ids.get(span.name.topic, ""), self._options) for span in tasks]
 
-    def _spans(self, places: OffsetLookup, names: Any) -> list[Span]:
-        start = self._resolved(places, self._options.starting, names, starting=True)
-        end = self._resolved(places, self._options.ending, names, starting=False)
+    def _spans(self, lookup: OffsetLookup, names: Any) -> list[Span]:
+        start = self._resolved(lookup, self._options.starting, names, starting=True)
+        end = self._resolved(lookup, self._options.ending, names, starting=False)
         for name, offset in end.items():
             if start[name] > offset:
                 raise BadOption(
@@ -162,12 +162,12 @@ class BatchReader(DataSourceReader):
                 )
         return spans(start, end)
 
-    def _resolved(self, places: OffsetLookup, limit: Limit, names: Any, *, starting: bool) -> dict[Any, int]:
-        found = places.resolve(limit, names, starting=starting)
+    def _resolved(self, lookup: OffsetLookup, limit: Limit, names: Any, *, starting: bool) -> dict[Any, int]:
+        found = lookup.resolve(limit, names, starting=starting)
         if not isinstance(limit, OffsetLimit):
             return found
         losses = Losses(fails=self._options.fail_on_data_loss)
-        return losses.inside(limit.option, found, places.earliest(names), places.ends(names))
+        return losses.inside(limit.option, found, lookup.earliest(names), lookup.ends(names))
 
     def read(self, partition: Any) -> Iterator[Any]:
         from tidelog.spark.reading.task import read

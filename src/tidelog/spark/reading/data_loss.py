@@ -9,8 +9,8 @@ from tidelog.client.admin import Leader
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.spark.reading.offset_lookup import OffsetLookup
-from tidelog.spark.reading.offsets import Offsets, Point
-from tidelog.spark.reading.topics import told
+from tidelog.spark.reading.offsets import Offsets, QueryOffset
+from tidelog.spark.reading.topics import listed
 from tidelog.wire.messages.records.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -45,13 +45,13 @@ class Losses:
         return {name: min(max(offset, first[name]), end[name]) for name, offset in wanted.items()}
 
 
-def started(losses: Losses, places: OffsetLookup, start: Point, end: Point) -> Offsets:
+def resume_offsets(losses: Losses, lookup: OffsetLookup, start: QueryOffset, end: QueryOffset) -> Offsets:
     """Where to go on from `start` on the way to `end`, for every partition of `end`. Partitions that are new start at
     their beginning; so do, after a report, those that are not what they were."""
-    places.check_topics(start)
+    lookup.check_topics(start)
     gone = start.offsets.keys() - end.offsets.keys()
     if gone:
-        losses.report(f"partitions {told(gone)} are gone, and with them whatever was not read yet")
+        losses.report(f"partitions {listed(gone)} are gone, and with them whatever was not read yet")
     recreated = {topic for topic, known in start.ids.items() if end.ids.get(topic, known) != known}
     if recreated:
         losses.report(
@@ -59,20 +59,22 @@ def started(losses: Losses, places: OffsetLookup, start: Point, end: Point) -> O
             " (its id is another), and with it went whatever was not read yet"
         )
     kept = {name: at for name, at in start.offsets.items() if name in end.offsets and name.topic not in recreated}
-    fresh = places.earliest(end.offsets.keys() - kept.keys())
+    fresh = lookup.earliest(end.offsets.keys() - kept.keys())
     for name, first in fresh.items():
         if first > 0 and name.topic not in recreated:
             losses.report(f"{name} is new and starts at {first} instead of 0: offsets below were deleted unread")
-    return {**_untruncated(losses, places, start, end, kept), **fresh}
+    return {**_without_truncated(losses, lookup, start, end, kept), **fresh}
 
 
-def _untruncated(losses: Losses, places: OffsetLookup, start: Point, end: Point, kept: Offsets) -> Offsets:
+def _without_truncated(
+    losses: Losses, lookup: OffsetLookup, start: QueryOffset, end: QueryOffset, kept: Offsets
+) -> Offsets:
     """The offsets up to which the log is still the one that was read."""
     found = dict(kept)
     newer = [name for name in kept if end.epochs.get(name, -1) > start.epochs.get(name, 1 << 31)]
     for name, at in kept.items():
         behind = end.offsets[name] < at
-        common = _common_end(places, name, start.epochs[name], end.epochs[name]) if name in newer else None
+        common = _common_end(lookup, name, start.epochs[name], end.epochs[name]) if name in newer else None
         to = min(end.offsets[name] if behind else at, at if common is None else common)
         if to < at:
             losses.report(
@@ -83,19 +85,19 @@ def _untruncated(losses: Losses, places: OffsetLookup, start: Point, end: Point,
     return found
 
 
-def _common_end(places: OffsetLookup, name: TopicPartition, epoch: int, now: int) -> int | None:
+def _common_end(lookup: OffsetLookup, name: TopicPartition, epoch: int, now: int) -> int | None:
     """Where the records of that epoch and older ones end in the log of the leader of epoch `now` (KIP-101), asked once;
     None where it does not know."""
     key = name, epoch, now
-    if key not in places.common_ends and (told_of := _asked(places, name, epoch)) is not None:
-        places.common_ends[key] = told_of
-    return places.common_ends.get(key)
+    if key not in lookup.common_ends and (end_offset := _end_offset_of_epoch(lookup, name, epoch)) is not None:
+        lookup.common_ends[key] = end_offset
+    return lookup.common_ends.get(key)
 
 
-def _asked(places: OffsetLookup, name: TopicPartition, epoch: int) -> int | None:
+def _end_offset_of_epoch(lookup: OffsetLookup, name: TopicPartition, epoch: int) -> int | None:
     wanted = OffsetForLeaderPartition(partition=name.partition, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=name.topic, partitions=[wanted])])
-    told_of = places.admin.ask(request, Leader(*name)).topics[0].partitions[0]
-    if told_of.error_code != ErrorCode.NONE or told_of.end_offset < 0:
+    end_offset = lookup.admin.ask(request, Leader(*name)).topics[0].partitions[0]
+    if end_offset.error_code != ErrorCode.NONE or end_offset.end_offset < 0:
         return None
-    return int(told_of.end_offset)
+    return int(end_offset.end_offset)

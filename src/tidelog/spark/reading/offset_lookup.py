@@ -11,9 +11,9 @@ from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.options import BadOption
 from tidelog.spark.reading import limits
-from tidelog.spark.reading.offsets import Offsets, Point
+from tidelog.spark.reading.offsets import Offsets, QueryOffset
 from tidelog.spark.reading.read_options import ReadOptions
-from tidelog.spark.reading.topics import Found, find, told
+from tidelog.spark.reading.topics import FoundTopics, find_topics, listed
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class OffsetLookup:
         self._consumer: Consumer | None = None
         self._admin: Admin | None = None
         self.common_ends: dict[tuple[TopicPartition, int, int], int] = {}
-        """Where an epoch's records end in the log of a leader's epoch, as far as it was asked."""
+        """Where an epoch's records end in the log of a leader's epoch, as far as it was requested."""
 
     @property
     def consumer(self) -> Consumer:
@@ -50,10 +50,10 @@ class OffsetLookup:
 
     # Which partitions.
 
-    def assigned(self) -> Found:
+    def assigned(self) -> FoundTopics:
         """What there is of the topics that were chosen; looks again, as often as fetchOffset.numRetries says, while
         some of it is missing."""
-        found = self._again(self._find, lambda found: not found.missing)
+        found = self._retried(self._find, lambda found: not found.missing)
         if found.missing:
             raise BadOption(
                 f"option {self._options.chosen.option!r}: the cluster has no {', '.join(sorted(found.missing))}; "
@@ -61,10 +61,10 @@ class OffsetLookup:
             )
         return found
 
-    def _find(self) -> Found:
-        return self._asked(lambda: find(self.admin, self._options.chosen))
+    def _find(self) -> FoundTopics:
+        return self._explained(lambda: find_topics(self.admin, self._options.chosen))
 
-    def check_topics(self, known: Point) -> None:
+    def check_topics(self, known: QueryOffset) -> None:
         """BadOption for a checkpoint of other topics than those that were chosen."""
         picked = self._options.chosen
         topics = {name.topic for name in known.offsets}
@@ -74,11 +74,11 @@ class OffsetLookup:
                 " give the query a checkpointLocation of its own, or the topics that it was started with"
             )
 
-    def latest(self, known: Point) -> Point:
+    def latest(self, known: QueryOffset) -> QueryOffset:
         """The ends of all partitions. Where one that is known is missing or behind, it is looked at again as often as
         fetchOffset.numRetries says: a broker that just took over may tell of an older state."""
 
-        def is_plausible(found: tuple[Found, Point]) -> bool:
+        def is_plausible(found: tuple[FoundTopics, QueryOffset]) -> bool:
             there, point = found
             if there.missing:
                 return False
@@ -88,11 +88,11 @@ class OffsetLookup:
                 if there.ids.get(name.topic) == known.ids.get(name.topic)
             )
 
-        def look() -> tuple[Found, Point]:
+        def look() -> tuple[FoundTopics, QueryOffset]:
             found = self._find()
             return found, self._point(found)
 
-        there, point = self._again(look, is_plausible)
+        there, point = self._retried(look, is_plausible)
         never_seen = {
             name for name in there.missing if name.split(" ")[0] not in {name.topic for name in known.offsets}
         }
@@ -103,60 +103,64 @@ class OffsetLookup:
             )
         return point
 
-    def _point(self, found: Found) -> Point:
+    def _point(self, found: FoundTopics) -> QueryOffset:
         ends = self.found(dict.fromkeys(found.epochs, LATEST))
-        epochs = {name: place.leader_epoch for name, place in ends.items() if place.leader_epoch >= 0}
+        epochs = {
+            name: found_offset.leader_epoch for name, found_offset in ends.items() if found_offset.leader_epoch >= 0
+        }
         ids = {topic: text for topic, text in found.ids.items() if text}
-        return Point({name: place.offset for name, place in ends.items()}, ids, epochs)
+        return QueryOffset({name: found_offset.offset for name, found_offset in ends.items()}, ids, epochs)
 
     # Which offsets.
 
     def found(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
         """Offsets for EARLIEST, LATEST or times."""
-        asked = {(name.topic, name.partition): time for name, time in wanted.items()}
-        return self._asked(lambda: self.consumer.offsets_for_times(asked)) if wanted else {}
+        requested = {(name.topic, name.partition): time for name, time in wanted.items()}
+        return self._explained(lambda: self.consumer.offsets_for_times(requested)) if wanted else {}
 
     def earliest(self, names: Collection[TopicPartition]) -> Offsets:
-        return {name: place.offset for name, place in self.found(dict.fromkeys(names, EARLIEST)).items()}
+        return {name: found_offset.offset for name, found_offset in self.found(dict.fromkeys(names, EARLIEST)).items()}
 
     def ends(self, names: Collection[TopicPartition]) -> Offsets:
-        return {name: place.offset for name, place in self.found(dict.fromkeys(names, LATEST)).items()}
+        return {name: found_offset.offset for name, found_offset in self.found(dict.fromkeys(names, LATEST)).items()}
 
     def resolve(self, limit: limits.Limit, names: Collection[TopicPartition], *, starting: bool) -> Offsets:
         """The offsets that a limit means for these partitions; BadOption where it says nothing of one, or speaks of
         one that is not there."""
         if isinstance(limit, limits.EdgeLimit):
             return self.earliest(names) if limit.edge == EARLIEST else self.ends(names)
-        places = dict.fromkeys(names, limit.time) if limit.places is None else limit.places
-        self._check_all(limit, places, names)
+        positions = dict.fromkeys(names, limit.time) if limit.places is None else limit.places
+        self._check_all(limit, positions, names)
         if isinstance(limit, limits.TimeLimit):
-            return self._at_times(limit, places, starting=starting)
-        edges = self.found({name: place for name, place in places.items() if place in (EARLIEST, LATEST)})
-        return {name: edges[name].offset if name in edges else place for name, place in places.items()}
+            return self._at_times(limit, positions, starting=starting)
+        edges = self.found(
+            {name: found_offset for name, found_offset in positions.items() if found_offset in (EARLIEST, LATEST)}
+        )
+        return {name: edges[name].offset if name in edges else found_offset for name, found_offset in positions.items()}
 
-    def _check_all(self, limit: Any, places: Collection[TopicPartition], names: Collection[TopicPartition]) -> None:
-        if set(places) != set(names):
-            missing, odd = set(names) - set(places), set(places) - set(names)
-            said = f"nothing is said of {told(missing)}" if missing else f"{told(odd)} is not there to be read"
+    def _check_all(self, limit: Any, positions: Collection[TopicPartition], names: Collection[TopicPartition]) -> None:
+        if set(positions) != set(names):
+            missing, odd = set(names) - set(positions), set(positions) - set(names)
+            said = f"nothing is said of {listed(missing)}" if missing else f"{listed(odd)} is not there to be read"
             raise BadOption(
                 f"option {limit.option!r}: {said}; it must name exactly the partitions that are read "
-                f"(-2 stands for earliest, -1 for latest). Given: {told(places)}. To be read: {told(names)}"
+                f"(-2 stands for earliest, -1 for latest). Given: {listed(positions)}. To be read: {listed(names)}"
             )
 
     def _at_times(self, limit: limits.TimeLimit, times: dict[TopicPartition, int], *, starting: bool) -> Offsets:
         found = self.found(times)
-        late = [name for name, place in found.items() if place.offset < 0]
+        late = [name for name, found_offset in found.items() if found_offset.offset < 0]
         if late and starting and not limit.falls_back:
             raise BadOption(
                 f"option {limit.option!r}: {late[0]} has no record at or after {times[late[0]]}; with option "
                 "'startingOffsetsByTimestampStrategy' set to latest such partitions start at their end"
             )
         ends = self.ends(late) if late else {}
-        return {name: ends.get(name, place.offset) for name, place in found.items()}
+        return {name: ends.get(name, found_offset.offset) for name, found_offset in found.items()}
 
     # Trying again.
 
-    def _again(self, look: Callable[[], T], is_good: Callable[[T], bool]) -> T:
+    def _retried(self, look: Callable[[], T], is_good: Callable[[T], bool]) -> T:
         found = look()
         for _ in range(self._options.tries - 1):
             if is_good(found):
@@ -165,7 +169,7 @@ class OffsetLookup:
             found = look()
         return found
 
-    def _asked(self, ask: Callable[[], T]) -> T:
+    def _explained(self, ask: Callable[[], T]) -> T:
         """The answer; an error that says what to do where no broker gives one."""
-        with self._options.access.told(self._options.client.default_api_timeout_ms):
+        with self._options.access.explained_errors(self._options.client.default_api_timeout_ms):
             return ask()

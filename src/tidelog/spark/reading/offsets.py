@@ -16,7 +16,7 @@ EPOCHS = "@epochs"
 
 
 @dataclass(frozen=True)
-class Point:
+class QueryOffset:
     """How far a query has read: each partition's next offset. Ids and epochs are known of some."""
 
     offsets: Offsets = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Point:
     epochs: dict[TopicPartition, int] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Point":
+    def from_json(cls, value: Mapping[str, Any]) -> "QueryOffset":
         ids = {topic: str(text) for topic, text in value.get(IDS, {}).items()}
         return cls(from_json(value), ids, from_json(value.get(EPOCHS, {})))
 
@@ -37,7 +37,7 @@ class Point:
             found[EPOCHS] = to_json(self.epochs)
         return found
 
-    def moved(self, offsets: Offsets, before: "Point") -> "Point":
+    def moved(self, offsets: Offsets, before: "QueryOffset") -> "QueryOffset":
         """This point with lower offsets. A partition that did not move keeps the epoch of `before`: a new leader alone
         is nothing new to read."""
         epochs = {
@@ -47,7 +47,7 @@ class Point:
             for name in offsets
             if name in self.epochs
         }
-        return Point(offsets, self.ids, epochs)
+        return QueryOffset(offsets, self.ids, epochs)
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> Json:

@@ -10,7 +10,7 @@ from tidelog.spark import options as given
 from tidelog.spark.access import Access
 from tidelog.spark.options import BOOTSTRAP, BadOption
 from tidelog.spark.reading.limits import Limit, check_batch, limit
-from tidelog.spark.reading.topics import STRATEGIES, Chosen, chosen
+from tidelog.spark.reading.topics import STRATEGIES, ChosenTopics, chosen
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class ReadOptions:
 
     bootstrap: str
     client: ConsumerOptions
-    chosen: Chosen
+    chosen: ChosenTopics
     starting: Limit
     ending: Limit
     columns: tuple[str, ...]

@@ -80,7 +80,7 @@ def columns(data: bytes, batches: Sequence[Batch]) -> Columns:
     view = np.frombuffer(data, np.uint8)
     counts = np.array([batch.count for batch in batches], np.int64)
     try:
-        begins, stops = _found(data, view, batches, counts)
+        begins, stops = _record_bounds(data, view, batches, counts)
         deltas, at = _numbers(view, begins + 1)
         times = deltas + np.repeat([batch.base_timestamp for batch in batches], counts)
         deltas, at = _numbers(view, at)
@@ -97,25 +97,25 @@ def columns(data: bytes, batches: Sequence[Batch]) -> Columns:
     return Columns(offsets, times, stamped, keys, values, at, stops)
 
 
-def _found(data: bytes, view: Bytes, batches: Sequence[Batch], counts: Numbers) -> tuple[Numbers, Numbers]:
+def _record_bounds(data: bytes, view: Bytes, batches: Sequence[Batch], counts: Numbers) -> tuple[Numbers, Numbers]:
     """Where each record's body begins and stops. Short batches go side by side if there are enough of them; in a long
     one runs of records that are alike are found at once."""
     if any(not 0 <= b.count <= (b.end - b.start) // record_format.MIN_RECORD_BYTES for b in batches):
         raise _refused("a batch has more records than bytes for them")
     place = np.cumsum(counts) - counts
     begins, stops = np.empty(counts.sum(), np.int64), np.empty(counts.sum(), np.int64)
-    short = _short(counts)
+    short = _parallel_batches(counts)
     if short.size:
-        _side_by_side(view, [batches[n] for n in short], place[short], begins, stops)
+        _scan_in_parallel(view, [batches[n] for n in short], place[short], begins, stops)
     apart = set(short.tolist())
     for number, batch in enumerate(batches):
         if number not in apart:
             first = int(place[number])
-            _find(data, view, batch, begins[first : first + batch.count], stops[first : first + batch.count])
+            _scan_batch(data, view, batch, begins[first : first + batch.count], stops[first : first + batch.count])
     return begins, stops
 
 
-def _short(counts: Numbers) -> NDArray[np.int64]:
+def _parallel_batches(counts: Numbers) -> NDArray[np.int64]:
     """The batches that are quicker side by side: those up to some length, of which all are at least LANES times as much
     as the longest alone; as long as can be."""
     order = np.argsort(counts, kind="stable")
@@ -124,7 +124,7 @@ def _short(counts: Numbers) -> NDArray[np.int64]:
     return order[: int(longest[-1]) + 1] if longest.size else order[:0]
 
 
-def _side_by_side(view: Bytes, batches: Sequence[Batch], place: Numbers, begins: Numbers, stops: Numbers) -> None:
+def _scan_in_parallel(view: Bytes, batches: Sequence[Batch], place: Numbers, begins: Numbers, stops: Numbers) -> None:
     """The first records of all batches, then the second, …; those of a batch from its `place` on."""
     counts = np.array([batch.count for batch in batches], np.int64)
     position = np.array([batch.start for batch in batches], np.int64)
@@ -173,7 +173,7 @@ def _slices(view: Bytes, at: Numbers, stops: Numbers) -> tuple[Slices, Numbers]:
     return Slices(at, lengths, absent), after
 
 
-def _find(data: bytes, view: Bytes, batch: Batch, begins: Numbers, stops: Numbers) -> None:
+def _scan_batch(data: bytes, view: Bytes, batch: Batch, begins: Numbers, stops: Numbers) -> None:
     """The records of one batch, one after another but for runs."""
     position, limit, left = batch.start, batch.end, batch.count
     bodies, ends = array("q"), array("q")
@@ -226,7 +226,7 @@ def _run(view: Bytes, position: int, size: int, stride: int, most: int) -> int:
     return most if same.all() else int(np.argmin(same))
 
 
-def gathered(data: bytes, slices: Slices) -> pa.Array:
+def binary_array(data: bytes, slices: Slices) -> pa.Array:
     """The slices as a binary array: Arrow sees values and the gaps between them, and takes every second."""
     count = len(slices.starts)
     bounds = np.empty(2 * count + 1, np.int32)

@@ -22,10 +22,10 @@ from pyspark.sql.streaming.datasource import (
 from tidelog.errors import RETRIABLE, ApiError
 from tidelog.shell.transport import Consumer
 from tidelog.spark.options import BadOption
-from tidelog.spark.reading.data_loss import Losses, started
+from tidelog.spark.reading.data_loss import Losses, resume_offsets
 from tidelog.spark.reading.limits import OffsetLimit
 from tidelog.spark.reading.offset_lookup import OffsetLookup
-from tidelog.spark.reading.offsets import Json, Offsets, Point, cut, limited, spans
+from tidelog.spark.reading.offsets import Json, Offsets, QueryOffset, cut, limited, spans
 from tidelog.spark.reading.read_options import ReadOptions
 
 _log = logging.getLogger(__name__)
@@ -71,32 +71,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._places: OffsetLookup | None = None
+        self._lookup: OffsetLookup | None = None
         self._progress: GroupCommitter | None = None
         self._is_bounded = False
-        self._target: Point | None = None
-        self._latest: Point | None = None
+        self._target: QueryOffset | None = None
+        self._latest: QueryOffset | None = None
         self._last_batch_ms = 0
         self._losses = Losses(fails=options.fail_on_data_loss)
 
     def __getstate__(self) -> dict[str, Any]:
         """Readers travel to executors without their connections."""
-        return {**self.__dict__, "_places": None, "_progress": None}
+        return {**self.__dict__, "_lookup": None, "_progress": None}
 
     @property
-    def places(self) -> OffsetLookup:
-        if self._places is None:
-            self._places = OffsetLookup(self._options)
-        return self._places
+    def lookup(self) -> OffsetLookup:
+        if self._lookup is None:
+            self._lookup = OffsetLookup(self._options)
+        return self._lookup
 
     def initialOffset(self) -> Json:  # noqa: N802  Spark's name
-        found = self.places.assigned()
-        latest = self.places.latest(Point())
+        found = self.lookup.assigned()
+        latest = self.lookup.latest(QueryOffset())
         limit = self._options.starting
-        start = self.places.resolve(limit, found.epochs, starting=True)
+        start = self.lookup.resolve(limit, found.epochs, starting=True)
         if isinstance(limit, OffsetLimit):
-            start = self._losses.inside(limit.option, start, self.places.earliest(start), self.places.ends(start))
-        return Point(start, latest.ids, latest.epochs).to_json()
+            start = self._losses.inside(limit.option, start, self.lookup.earliest(start), self.lookup.ends(start))
+        return QueryOffset(start, latest.ids, latest.epochs).to_json()
 
     # How far the next batch goes.
 
@@ -113,12 +113,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_bounded, self._target = True, None
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802  Spark's name
-        before = Point.from_json(start)
+        before = QueryOffset.from_json(start)
         self._show(before)
-        end = self.places.latest(before) if self._target is None else self._target
+        end = self.lookup.latest(before) if self._target is None else self._target
         self._latest = end
         self._target = end if self._is_bounded else None
-        begun = started(self._losses, self.places, before, end)
+        begun = resume_offsets(self._losses, self.lookup, before, end)
         offsets = {name: max(offset, begun[name]) for name, offset in end.offsets.items()}
         if self._waits(limit, begun, offsets):
             return start
@@ -142,15 +142,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> Json:  # noqa: N802  Spark's name
         """What the last look found: how far behind Spark says the query is."""
-        return (self._latest or self.places.latest(Point())).to_json()
+        return (self._latest or self.lookup.latest(QueryOffset())).to_json()
 
     # One batch.
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         from tidelog.spark.reading.task import range_of
 
-        goal = Point.from_json(end)
-        begun = started(self._losses, self.places, Point.from_json(start), goal)
+        goal = QueryOffset.from_json(end)
+        begun = resume_offsets(self._losses, self.lookup, QueryOffset.from_json(start), goal)
         tasks = cut(spans(begun, goal.offsets), self._options.min_partitions, self._options.max_records)
         return [range_of(span, goal.ids.get(span.name.topic, ""), self._options) for span in tasks]
 
@@ -161,9 +161,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Json) -> None:
         """Spark calls this when there is a next batch to begin."""
-        self._show(Point.from_json(end))
+        self._show(QueryOffset.from_json(end))
 
-    def _show(self, done: Point) -> None:
+    def _show(self, done: QueryOffset) -> None:
         """Spark's checkpoint keeps the offsets; a group sees them where commitGroup names one. Where a query stands is
         told to `latestOffset`, too, which comes also where there is nothing new."""
         if self._options.commit_group is not None:
@@ -172,7 +172,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._progress.show(done.offsets)
 
     def stop(self) -> None:
-        for each in (self._places, self._progress):
+        for each in (self._lookup, self._progress):
             if each is not None:
                 each.close()
-        self._places = self._progress = None
+        self._lookup = self._progress = None

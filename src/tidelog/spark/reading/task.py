@@ -24,7 +24,7 @@ from tidelog.spark.reading import record_columns
 from tidelog.spark.reading.data_loss import Losses
 from tidelog.spark.reading.offsets import Span
 from tidelog.spark.reading.read_options import ReadOptions
-from tidelog.spark.reading.topics import Chosen, find
+from tidelog.spark.reading.topics import ChosenTopics, find_topics
 from tidelog.wire.records import HEADER_BYTES, BatchHeader, payload_of
 
 MAX_IDLE_CONSUMERS = 4
@@ -95,48 +95,48 @@ def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
     failOnDataLoss is false. Where there is no range at all Spark asks for one of its own, which is empty."""
     if not isinstance(part, Range):
         return
-    place = part.start
-    while place < part.end:
+    offset = part.start
+    while offset < part.end:
         try:
             with borrowed_consumer(part.bootstrap, part.client) as consumer:
-                for whole in _fetched(consumer, part, place):
-                    yield from batch(whole, part, place)
-                    place = whole.batches[-1].next_offset if whole.batches else place
+                for fetched_batches in _fetch(consumer, part, offset):
+                    yield from batch(fetched_batches, part, offset)
+                    offset = fetched_batches.batches[-1].next_offset if fetched_batches.batches else offset
         except ApiError as error:
             if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 continue  # it was deleted meanwhile; the next look at the log's start judges
-            raise_read_error(error, part, place)
+            raise_read_error(error, part, offset)
         return
 
 
-def _fetched(consumer: Consumer, part: Range, start: int) -> Iterator[FetchedBatches]:
+def _fetch(consumer: Consumer, part: Range, start: int) -> Iterator[FetchedBatches]:
     losses = Losses(fails=part.fail_on_data_loss)
     beginning = consumer.beginning_offsets([part.name])[part.name]
     _check_identity(consumer, part, losses)
     if start < beginning:
         gone = f"offsets {start} to {min(beginning, part.end)} were deleted before they were read"
         losses.report(f"{part.name}: {gone}")
-    place = max(start, beginning)
-    if place < part.end:
+    offset = max(start, beginning)
+    if offset < part.end:
         consumer.assign([part.name])
-        consumer.seek(part.name, place)
-    while place < part.end:
+        consumer.seek(part.name, offset)
+    while offset < part.end:
         fetched = consumer.poll_whole(part.patience_s, part.end)
         _check_identity(consumer, part, losses)
         yield from fetched
-        place = consumer.position(part.name)
+        offset = consumer.position(part.name)
         if not fetched:
-            _check_end(consumer, part, place, losses)
+            _check_end(consumer, part, offset, losses)
             return
 
 
-def _check_end(consumer: Consumer, part: Range, place: int, losses: Losses) -> None:
-    if consumer.end_offsets([part.name])[part.name] > place:
+def _check_end(consumer: Consumer, part: Range, offset: int, losses: Losses) -> None:
+    if consumer.end_offsets([part.name])[part.name] > offset:
         raise TimeoutError(
-            f"{part.name}: nothing came within {part.patience_s:g} s at offset {place}; is the leader well, "
+            f"{part.name}: nothing came within {part.patience_s:g} s at offset {offset}; is the leader well, "
             "and its log whole (`tidelog audit` tells)? Option 'kafkaConsumer.pollTimeoutMs' says how long a task waits"
         )
-    losses.report(f"{part.name}: offsets {place} to {part.end} were there and are gone")
+    losses.report(f"{part.name}: offsets {offset} to {part.end} were there and are gone")
 
 
 def _check_identity(consumer: Consumer, part: Range, losses: Losses) -> None:
@@ -148,19 +148,19 @@ def _check_identity(consumer: Consumer, part: Range, losses: Losses) -> None:
         losses.report(f"topic {part.topic} was deleted and created again (its id is {found}, and was {part.topic_id})")
 
 
-def batch(whole: FetchedBatches, part: Range, place: int) -> Iterator[pa.RecordBatch]:
-    """The records of an answer that are in the range, from `place` on; none where there is none."""
-    data, places = _payloads(whole)
+def batch(fetched_batches: FetchedBatches, part: Range, offset: int) -> Iterator[pa.RecordBatch]:
+    """The records of an answer that are in the range, from `offset` on; none where there is none."""
+    data, places = _payloads(fetched_batches)
     found = record_columns.columns(data, places)
-    found = found.only((found.offsets >= max(whole.start, place)) & (found.offsets < part.end))
+    found = found.only((found.offsets >= max(fetched_batches.start, offset)) & (found.offsets < part.end))
     if len(found.offsets):
         arrays = [FIELDS[name](data, found, part) for name in part.columns]
         yield pa.RecordBatch.from_arrays(arrays, names=list(part.columns))
 
 
 FIELDS: dict[str, Callable[[bytes, record_columns.Columns, Range], Any]] = {
-    "key": lambda data, found, _: record_columns.gathered(data, found.keys),
-    "value": lambda data, found, _: record_columns.gathered(data, found.values),
+    "key": lambda data, found, _: record_columns.binary_array(data, found.keys),
+    "value": lambda data, found, _: record_columns.binary_array(data, found.values),
     "topic": lambda _, found, part: pa.repeat(pa.scalar(part.topic), len(found.offsets)),
     "partition": lambda _, found, part: pa.repeat(pa.scalar(part.partition, pa.int32()), len(found.offsets)),
     "offset": lambda _, found, __: pa.array(found.offsets),
@@ -171,17 +171,19 @@ FIELDS: dict[str, Callable[[bytes, record_columns.Columns, Range], Any]] = {
 """Each column; what is not asked for is not built."""
 
 
-def _payloads(whole: FetchedBatches) -> tuple[bytes, list[record_columns.Batch]]:
+def _payloads(fetched_batches: FetchedBatches) -> tuple[bytes, list[record_columns.Batch]]:
     """Where the records of the batches are: in what was fetched, or in one buffer of what was compressed."""
-    if not any(each.compression for each in whole.batches):
-        return whole.raw, [_place(each, each.position + HEADER_BYTES, each.end) for each in whole.batches]
-    payloads = [payload_of(whole.raw, each) for each in whole.batches]
+    if not any(each.compression for each in fetched_batches.batches):
+        return fetched_batches.raw, [
+            _located(each, each.position + HEADER_BYTES, each.end) for each in fetched_batches.batches
+        ]
+    payloads = [payload_of(fetched_batches.raw, each) for each in fetched_batches.batches]
     ends = list(accumulate(map(len, payloads)))
-    places = zip(whole.batches, payloads, ends, strict=True)
-    return b"".join(payloads), [_place(each, end - len(payload), end) for each, payload, end in places]
+    places = zip(fetched_batches.batches, payloads, ends, strict=True)
+    return b"".join(payloads), [_located(each, end - len(payload), end) for each, payload, end in places]
 
 
-def _place(batch: BatchHeader, start: int, end: int) -> record_columns.Batch:
+def _located(batch: BatchHeader, start: int, end: int) -> record_columns.Batch:
     fixed = batch.max_timestamp if batch.is_log_append_time else None
     return record_columns.Batch(start, end, batch.count, batch.base_offset, batch.base_timestamp, fixed)
 
@@ -193,19 +195,19 @@ class Undecodable(Exception):
     """A batch whose bytes are no records."""
 
 
-def raise_read_error(error: ApiError, part: Range, place: int) -> None:
+def raise_read_error(error: ApiError, part: Range, offset: int) -> None:
     """Raise what is wrong. A topic that is gone is lost records: only told of where failOnDataLoss is false."""
     if error.code in UNDECODABLE:
         raise Undecodable(
-            f"{part.name}: what stands at offset {place} or soon behind it is no batch of records: {error}; "
+            f"{part.name}: what stands at offset {offset} or soon behind it is no batch of records: {error}; "
             "compare the replicas with `tidelog audit`, or start behind it with option 'startingOffsets'"
         )
-    if _is_there(part):
-        raise ApiError(error.code, f"{part.name} cannot be read at offset {place}: {error}; is its leader well?")
+    if _exists(part):
+        raise ApiError(error.code, f"{part.name} cannot be read at offset {offset}: {error}; is its leader well?")
     losses = Losses(fails=part.fail_on_data_loss)
-    losses.report(f"{part.name} is gone, and with it offsets {place} to {part.end}, which were not read yet")
+    losses.report(f"{part.name} is gone, and with it offsets {offset} to {part.end}, which were not read yet")
 
 
-def _is_there(part: Range) -> bool:
-    with Access.of(part.bootstrap, part.client).looking() as admin:
-        return part.name in find(admin, Chosen("subscribe", (part.topic,))).epochs
+def _exists(part: Range) -> bool:
+    with Access.of(part.bootstrap, part.client).lookup_admin() as admin:
+        return part.name in find_topics(admin, ChosenTopics("subscribe", (part.topic,))).epochs

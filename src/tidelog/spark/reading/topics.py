@@ -20,7 +20,7 @@ STRATEGIES = ("assign", "subscribe", "subscribePattern")
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenTopics:
     """By one option: topics by name, of which `partitions` may be all that is meant, or by a pattern."""
 
     option: str
@@ -34,7 +34,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundTopics:
     """What the cluster has of it: each partition's leader epoch, each topic's id ("" where brokers tell none), and what
     was named and is not there."""
 
@@ -43,7 +43,7 @@ class Found:
     missing: frozenset[str] = frozenset()
 
 
-def chosen(options: Mapping[str, str]) -> Chosen:
+def chosen(options: Mapping[str, str]) -> ChosenTopics:
     """BadOption unless exactly one of the three is given and can be read."""
     given = [name for name in STRATEGIES if name.lower() in options]
     if len(given) != 1:
@@ -52,50 +52,50 @@ def chosen(options: Mapping[str, str]) -> Chosen:
     name = given[0]
     text = options[name.lower()].strip()
     if name == "subscribe":
-        return Chosen(name, topics=names(name, text))
+        return ChosenTopics(name, topics=names(name, text))
     if name == "assign":
         partitions = from_json(name, text, '{"topicA":[0,1],"topicB":[2]}', _partitions)
         if not partitions:
             raise BadOption(f"option {name!r} assigns no partition: {text!r}")
-        return Chosen(name, tuple(sorted({topic for topic, _ in partitions})), partitions)
+        return ChosenTopics(name, tuple(sorted({topic for topic, _ in partitions})), partitions)
     try:
         re.compile(text)
     except re.error as reason:
         raise BadOption(f"option {name!r} is no regular expression: {reason}: {text!r}") from None
     if not text:
         raise BadOption(f"option {name!r} is an empty pattern")
-    return Chosen(name, pattern=text)
+    return ChosenTopics(name, pattern=text)
 
 
 def _partitions(value: Any) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(topic, int(number)) for topic, numbers in value.items() for number in numbers)
 
 
-def find(admin: Admin, what: Chosen) -> Found:
+def find_topics(admin: Admin, what: ChosenTopics) -> FoundTopics:
     """Ask some broker; ApiError where none answers or a topic may not be read."""
-    asked = None if what.pattern is not None else [MetadataRequestTopic(name=topic) for topic in what.topics]
-    answer = admin.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), ANY)
-    told = {topic.name: topic for topic in answer.topics if topic.name is not None}
+    requested = None if what.pattern is not None else [MetadataRequestTopic(name=topic) for topic in what.topics]
+    answer = admin.ask(MetadataRequest(topics=requested, allow_auto_topic_creation=False), ANY)
+    described = {topic.name: topic for topic in answer.topics if topic.name is not None}
     if what.pattern is not None:
-        told = {name: topic for name, topic in told.items() if what.matches(name)}
-    bad = [name for name, topic in told.items() if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION]
+        described = {name: topic for name, topic in described.items() if what.matches(name)}
+    bad = [name for name, topic in described.items() if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION]
     if bad:
         raise BadOption(f"option {what.option!r}: {bad[0]!r} is no name that a topic can have")
-    there = {name: topic for name, topic in told.items() if topic.partitions}
+    there = {name: topic for name, topic in described.items() if topic.partitions}
     found = {
         TopicPartition(name, each.partition_index): each.leader_epoch
         for name, topic in there.items()
         for each in topic.partitions
     }
-    missing = {f"{name} ({code_of(told[name].error_code).name})" for name in what.topics if name not in there}
+    missing = {f"{name} ({code_of(described[name].error_code).name})" for name in what.topics if name not in there}
     if what.partitions is not None:
         missing |= {str(name) for name in what.partitions - found.keys() if name.topic in there}
         found = {name: epoch for name, epoch in found.items() if name in what.partitions}
     ids = {name: "" if topic.topic_id == NO_ID else id_text(topic.topic_id) for name, topic in there.items()}
-    return Found(found, ids, frozenset(missing))
+    return FoundTopics(found, ids, frozenset(missing))
 
 
-def told(partitions: Iterable[TopicPartition]) -> str:
+def listed(partitions: Iterable[TopicPartition]) -> str:
     """Partitions in a sentence; of many the first ones."""
     listed = [str(name) for name in sorted(partitions)]
     return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "") or "none"

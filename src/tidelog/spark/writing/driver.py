@@ -15,7 +15,7 @@ from tidelog.spark.writing.task import Job, Prepared, Recorded, check_order
 
 _log = logging.getLogger(__name__)
 
-AGAIN_S = 0.5
+RETRY_S = 0.5
 SHOWN = 10
 """So many places are named in an error."""
 
@@ -71,7 +71,7 @@ class Driver:
             self._clean(job.key)
             if time.monotonic() >= until:
                 return
-            time.sleep(AGAIN_S)
+            time.sleep(RETRY_S)
 
     def settle(self, messages: Sequence[Prepared | Recorded], job: Job, *, is_named: bool) -> None:
         """A job that is not a query's is over: one with a name stays known, the entry of another is taken away."""
@@ -109,7 +109,7 @@ class Driver:
                 "was away for longer than kafka.transaction.timeout.ms. Nothing of the batch is in the topic; start "
                 "the query again, and it is written anew"
             )
-        raise TransactionsLost(_partly(entry, fates, job))
+        raise TransactionsLost(_partly_lost_message(entry, fates, job))
 
     def _clean(self, key: str) -> None:
         """Abort what dead processes left open, so that readers need not wait until its time is over. There is nothing
@@ -121,7 +121,7 @@ class Driver:
                 self._is_clean = True
 
 
-def _partly(entry: LedgerEntry, fates: Sequence[Fate], job: Job) -> str:
+def _partly_lost_message(entry: LedgerEntry, fates: Sequence[Fate], job: Job) -> str:
     lost = [one for one, fate in zip(entry.transactions, fates, strict=True) if fate is not Fate.COMMITTED]
     places = [f"{topic}-{number} from {offset}" for one in lost for (topic, number), offset in one.first.items()]
     return (

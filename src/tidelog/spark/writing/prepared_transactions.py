@@ -32,11 +32,11 @@ _WITH_NAMES = 12
 """The newest Fetch in which topics have names."""
 LISTING_MS = 5_000
 """A broker that does not list its transactions in time is probably gone."""
-AGAIN_S = 0.02
+RETRY_S = 0.02
 PATIENCE_S = 60.0
 _FETCH_BYTES = 4 * 1024 * 1024
 ONGOING = "Ongoing"
-_OVER = frozenset(
+_ENDED_ERRORS = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -77,18 +77,18 @@ def _end(admin: Admin, transactions: Sequence[Transaction], *, commit: bool) -> 
     while left:
         for version in (0, VERSION_2):
             chosen = [place for place in left if (transactions[place].version >= VERSION_2) is (version >= VERSION_2)]
-            asked = [_request(transactions[place], commit=commit) for place in chosen]
+            requests = [_request(transactions[place], commit=commit) for place in chosen]
             newest = 32767 if version >= VERSION_2 else OLDER_END
-            answers = admin.ask_all(asked, newest=newest)
+            answers = admin.ask_all(requests, newest=newest)
             found.update(zip(chosen, (code_of(answer.error_code) for answer in answers), strict=True))
         left = [place for place in left if found[place] in RETRIABLE]
         if left and time.monotonic() > until:
             code = found[left[0]]
             raise ApiError(code, f"{transactions[left[0]].id} could not be ended in {PATIENCE_S:g} s")
         if left:
-            time.sleep(AGAIN_S)
+            time.sleep(RETRY_S)
     for place, code in found.items():
-        if code and code not in _OVER:
+        if code and code not in _ENDED_ERRORS:
             raise ApiError(code, f"{transactions[place].id} could not be ended")
     return [found[place] for place in range(len(transactions))]
 
@@ -129,8 +129,8 @@ def left_open(admin: Admin, prefix: str) -> list[Transaction]:
 
 
 def _described(admin: Admin, ids: Sequence[str]) -> list[TransactionState]:
-    asked = [(DescribeTransactionsRequest(transactional_ids=[name]), Coordinator(name, TRANSACTION)) for name in ids]
-    return [answer.transaction_states[0] for answer in admin.ask_all(asked)]
+    requests = [(DescribeTransactionsRequest(transactional_ids=[name]), Coordinator(name, TRANSACTION)) for name in ids]
+    return [answer.transaction_states[0] for answer in admin.ask_all(requests)]
 
 
 def fate(admin: Admin, transaction: Transaction) -> Fate:

@@ -59,14 +59,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return prepare(iterator, self._options, self._columns, _job_of_task(self._options.prefix))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's name
-        of_tasks, job = _told(messages)
+        of_tasks, job = _task_messages(messages)
         if job is not None:
             assert job.batch == batchId, f"tasks wrote batch {job.batch}, and Spark commits {batchId}"
             _commit(self._options.access, of_tasks, job)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Where no task tells which query this is, the next start of the query aborts what is left."""
-        _, job = _told(messages)
+        _, job = _task_messages(messages)
         if job is not None:
             _abort(self._options.access, messages, job, 0)
 
@@ -85,7 +85,7 @@ class BatchWriter(DataSourceArrowWriter):
         return prepare(iterator, self._options, self._columns, self._job)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        of_tasks, job = _told(messages)
+        of_tasks, job = _task_messages(messages)
         if job is not None:
             try:
                 driver = _commit(self._options.access, of_tasks, job)
@@ -109,7 +109,7 @@ def _job_of_task(prefix: str) -> Job:
     return Job(f"{prefix}-{query}", int(batch))
 
 
-def _told(messages: Iterable[WriterCommitMessage | None]) -> tuple[list[Prepared | Recorded], Job | None]:
+def _task_messages(messages: Iterable[WriterCommitMessage | None]) -> tuple[list[Prepared | Recorded], Job | None]:
     """What tasks with exactlyOnce told, and the job they are of."""
     found = [one for one in messages if isinstance(one, Prepared | Recorded)]
     return found, found[0].job if found else None
@@ -152,7 +152,7 @@ def _prepare(options: WriteOptions) -> None:
         return
     wait_ms = options.producer.max_block_ms
     with access.admin() as admin:
-        with access.told(wait_ms):
+        with access.explained_errors(wait_ms):
             admin.ask(MetadataRequest(topics=[]), ANY, timeout_ms=wait_ms)
         if options.exactly_once:
             ledger.create(admin)
