@@ -23,7 +23,7 @@ def test_pipelines_are_listed_with_their_options(capsys):
         "mirror",
         "lake",
     ]
-    assert "  topics (required): The topics, separated by commas." in told
+    assert "  topics (required): Topics to copy, separated by commas." in told
     assert run(["pipeline", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert listed["lake"]["options"]["format"]["default"] == "delta"
@@ -33,7 +33,7 @@ def test_pipelines_are_listed_with_their_options(capsys):
     ("arguments", "told"),
     [
         (["nothing"], "Unknown pipeline 'nothing'; expected one of flights, lag, mirror, lake."),
-        (["mirror", "--option", "to=a:1"], "Pipeline mirror: option 'topics' is needed: The topics"),
+        (["mirror", "--option", "to=a:1"], "Pipeline mirror: option 'topics' is needed: Topics to copy"),
         (["lake", "--option", "topc=a"], "Pipeline lake: there is no option 'topc'; there are topic, path"),
         (["flights", "--every", "often"], "Pipeline flights: option 'every' is a time like '5 minutes', not 'often'."),
         (["flights", "--bootstrap", NOWHERE], NOWHERE),

@@ -233,7 +233,7 @@ REFUSED: dict[str, tuple[Options, str, str]] = {
     "too late": ({**PLAIN, "startingTimestamp": LATE * 2}, "has no record at or after", "No offset matched"),
     "no JSON": ({**PLAIN, "startingOffsets": "{"}, "'startingOffsets' is expected as", "Expected e.g."),
     "no time": ({**PLAIN, "startingTimestamp": "noon"}, "'startingTimestamp' is one time", "Expected a single long value"),
-    "no tasks": ({**PLAIN, "minPartitions": "0"}, "'minPartitions' is a whole number of at least 1", "minPartitions must be positive"),
+    "no tasks": ({**PLAIN, "minPartitions": "0"}, "'minPartitions' must be an integer of at least 1", "minPartitions must be positive"),
     "no records": ({**PLAIN, "maxRecordsPerPartition": "0"}, "'maxRecordsPerPartition' is a whole", "must be positive"),
     "more at least than at most": (
         {**PLAIN, "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},

@@ -115,7 +115,7 @@ def test_records_that_were_deleted_fail_the_query_unless_it_may_lose_them(spark,
         ({"startingOffsets": '{"COUNTED":{"0":1}}'}, "option 'startingOffsets': nothing is said of COUNTED-1"),
         ({"startingOffsets": '{"COUNTED":{"0":1,"1":1,"2":1}}'}, "COUNTED-2 is not there to be read"),
         ({"subscribePattern": "c.*"}, "only one of the options assign, subscribe, subscribePattern"),
-        ({"includeHeaders": "perhaps"}, "option 'includeHeaders' is true or false, not 'perhaps'"),
+        ({"includeHeaders": "perhaps"}, "option 'includeHeaders' must be true or false, not 'perhaps'"),
     ],
 )
 def test_a_wrong_option_fails_with_its_name(spark, tides, counted, options, told):

@@ -340,7 +340,7 @@ def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path)
         ({"schema": FLIGHTS, "partition": "day=date("}, "option 'partition': 'date.' is no expression"),
         ({"topic": "nowhere"}, "option 'topic': there is no topic nowhere; name one that is there"),
         ({"schema": "_offset int"}, "has a column '_offset', which the lake has itself"),
-        ({"compact": "often"}, "option 'compact' is a whole number, not 'often'"),
+        ({"compact": "often"}, "option 'compact' must be an integer, not 'often'"),
     ],
 )
 def test_a_wrong_option_is_named(spark, tides, topic, tmp_path, options, told):

@@ -154,9 +154,7 @@ def test_a_batch_that_its_broker_does_not_give_out(tmp_path):
         spoil(tmp_path, checksum=False)
         cluster.start()
         patience = {"kafkaConsumer.pollTimeoutMs": "300"}
-        with pytest.raises(
-            TimeoutError, match=r"odd-0: nothing came .*`tidelog audit` .*'kafkaConsumer.pollTimeoutMs'"
-        ):
+        with pytest.raises(TimeoutError, match=r"odd-0: nothing came .*`tidelog audit`.*'kafkaConsumer.pollTimeoutMs'"):
             batch(cluster.bootstrap, subscribe="odd", **patience)
 
 

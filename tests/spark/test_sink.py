@@ -146,7 +146,7 @@ def test_what_the_connector_refuses_is_refused(spark, bootstrap, case):
 
 REFUSED = {
     "an unknown option": ({"topik": "t"}, "unknown option 'topik'; there are exactlyOnce, jobName"),
-    "neither true nor false": ({"exactlyOnce": "perhaps"}, "option 'exactlyOnce' is true or false, not 'perhaps'"),
+    "neither true nor false": ({"exactlyOnce": "perhaps"}, "option 'exactlyOnce' must be true or false, not 'perhaps'"),
     "a prefix for nothing": ({"transactionalIdPrefix": "p"}, "means something only with 'exactlyOnce'"),
     "a transactional id": (
         {"exactlyOnce": "true", "kafka.transactional.id": "mine"},

@@ -83,7 +83,7 @@ def test_a_stream_starts_at_the_end_where_nothing_else_is_said(spark, tides, tmp
 
 
 def test_a_stream_with_a_wrong_option_ends_with_its_name(spark, tides, tmp_path):
-    with pytest.raises(Exception, match="option 'maxOffsetsPerTrigger' is a whole number of at least 1, not 'many'"):
+    with pytest.raises(Exception, match="option 'maxOffsetsPerTrigger' must be an integer of at least 1, not 'many'"):
         Stream(spark, tmp_path, tides.bootstrap, "any", maxOffsetsPerTrigger="many").run()
 
 

@@ -1,5 +1,5 @@
-"""Tidelog, or any Kafka cluster, as a Python data source of Spark: `spark.readStream.format("tidelog")`, no jar.
+"""Tidelog, or any Kafka cluster, as a Python data source of Spark: `spark.readStream.format("tidelog")`, without a jar.
 
-`source.DefaultSource` is what PySpark finds; `options` are Spark's own connector's names; `offsets` turn them into
-ranges; `batch` and `stream` are Spark's two readers; `reading` fetches one range of one partition as Arrow batches.
+`source.DefaultSource` is what PySpark finds. `reading` is the source, `writing` the sink, `pipelines` the queries of
+`tidelog pipeline`. Options have the names of Spark's own Kafka connector.
 """

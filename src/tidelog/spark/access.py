@@ -1,6 +1,5 @@
-"""How a query reaches a cluster: the brokers to begin with, and what `kafka.*` say to a client of any kind, TLS and
-SASL among it. Whoever talks to a cluster for a query beside the rows themselves has its clients from here.
-"""
+"""How a query reaches a cluster: the bootstrap brokers, and the `kafka.*` options of every client, including TLS and
+SASL. All clients of a query, except those for the rows themselves, are created here."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,20 +15,20 @@ from tidelog.spark.options import UNREACHED, BadOption, unreached
 _UNKNOWN_USER = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 
 COMMON = frozenset(f"kafka.{each.name.replace('_', '.')}" for each in fields(ClientOptions))
-"""The options that say how a cluster is reached, beside the brokers."""
+"""The options, besides the brokers, that define how a cluster is reached."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """Travels to tasks, and is the key of what a process keeps from one to the next: another password is another key.
-    Its text shows no secret."""
+    """It is sent to tasks, and is the key of what a process keeps between tasks: a different password is a different
+    key. Its repr shows no secret."""
 
     bootstrap: str
     client: ClientOptions = field(default_factory=ClientOptions)
 
     @classmethod
     def of(cls, bootstrap: str, client: ClientOptions) -> "Access":
-        """The access of a client of some kind, without what only its kind has."""
+        """The access of a client of any kind, without the options of its kind."""
         common = {each.name: getattr(client, each.name) for each in fields(ClientOptions)}
         return cls(bootstrap, ClientOptions(**common))
 
@@ -37,7 +36,7 @@ class Access:
         return Admin(self.bootstrap, **asdict(self.client))
 
     def consumer(self, **own: Any) -> Consumer:
-        """In no group; `own` are options that only a consumer has."""
+        """A consumer without a group; `own` are options that only a consumer has."""
         return Consumer(self.bootstrap, **asdict(self.client), **own)
 
     def transactional(self, transactional_id: str, **own: Any) -> TransactionalProducer:
@@ -46,14 +45,14 @@ class Access:
 
     @contextmanager
     def lookup_admin(self) -> Iterator[Admin]:
-        """For a few questions; what is wrong is `told`."""
+        """An admin for a few requests, with errors as in `explained_errors`."""
         with self.explained_errors(self.client.default_api_timeout_ms), self.admin() as admin:
             yield admin
 
     @contextmanager
     def explained_errors(self, within_ms: int) -> Iterator[None]:
-        """What is wrong with the access is one sentence that names the option: ConnectionError where no broker answers
-        in this time, BadOption where one refuses the user or is not trusted. Any other ApiError stays as it is."""
+        """Turn errors of the access into one sentence that names the option: ConnectionError if no broker answers
+        within this time, BadOption if a broker rejects the user or is not trusted. Other ApiErrors stay as they are."""
         try:
             yield
         except ApiError as error:

@@ -25,11 +25,11 @@ _PYTHON_ERROR = re.compile(r"(\w+\.)*\w*(Error|Exception|Interrupt)\b.*: ")
 
 
 class Failed(Exception):
-    """Spark does not start, or gives up; why, in one line."""
+    """Spark does not start, or gives up; the reason in one line."""
 
 
 def on(context: SparkContext) -> Run:
-    """Carries tasks out on the executors of this context."""
+    """Runs tasks on the executors of this context."""
 
     def run(function: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
         places = spread(sizes, context.defaultParallelism)
@@ -54,7 +54,7 @@ def _carry_out(task: tuple[Callable[[Any], Any], Sequence[Any]]) -> list[Any]:
 
 @contextmanager
 def running(master: str) -> Iterator[Run]:
-    """With a session of its own, or the one that there is. Failed where Spark does not do it."""
+    """Uses the active session, or one of its own. Raises Failed if Spark fails."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     before = SparkSession.getActiveSession()
@@ -83,7 +83,7 @@ def _session(master: str) -> SparkSession:
 
 
 def _reason(error: Exception) -> str:
-    """What it comes from: of a Python error in a task the traceback's last line, else the first error of Java's."""
+    """The cause: the last line of a Python traceback in a task, otherwise Java's first error."""
     lines = [line.strip(" :") for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if _PYTHON_ERROR.match(line) and not line.startswith(("java", "org."))]
     java = [line for line in lines if "Exception" in line and not line.startswith("at ")]
@@ -93,11 +93,11 @@ def _reason(error: Exception) -> str:
 TASKS_PER_CORE = 4
 TASK_BYTES = 256 * 1024 * 1024
 OPENING_BYTES = 256 * 1024
-"""To begin with a piece takes as long as to read so much of it."""
+"""Opening a piece takes as long as reading this many bytes."""
 
 
 def spread(sizes: Sequence[int], cores: int) -> list[list[int]]:
-    """OffsetLookup of the pieces, by task. The largest first, each to the task that has least by then."""
+    """The indexes of the pieces of each task: the largest pieces first, each to the task with the least load."""
     total = sum(sizes) + OPENING_BYTES * len(sizes)
     tasks = min(len(sizes), max(cores * TASKS_PER_CORE, -(-total // TASK_BYTES)))
     heap = [(0, task) for task in range(tasks)]

@@ -1,6 +1,5 @@
-"""How options are read, for the source and the sink: names in any case, one sentence for each that is wrong, and
-`kafka.*` handed on to the client with the names of Kafka's Java clients.
-"""
+"""Reading options, for the source and the sink: names in any case, one error for each invalid one, and `kafka.*` passed
+on to the client with the names of Kafka's Java clients."""
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
@@ -48,18 +47,19 @@ JAVA_ONLY = frozenset(
         "ssl.truststore.password",
     }
 )
-"""Options of every Java client that change nothing here: about its sockets, threads and metrics."""
+"""Options of every Java client without effect here: sockets, threads and metrics."""
 _SECURED = ("ssl.", "sasl.")
 
 UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class BadOption(ValueError):
-    """An option that is unknown, missing, wrong or at odds with another; says which and what to write instead."""
+    """An option that is unknown, missing, invalid or in conflict with another; the message names it and what to write
+    instead."""
 
 
 def lowered(given: Mapping[str, str], known: AbstractSet[str]) -> dict[str, str]:
-    """The options by their names in small letters; BadOption for one that is neither known nor `kafka.*`."""
+    """The options with lower-case names; BadOption for one that is neither known nor `kafka.*`."""
     options = {name.lower(): value for name, value in given.items()}
     names = {name.lower() for name in known}
     unknown = sorted(name for name in options if name not in names and not name.startswith(KAFKA))
@@ -69,7 +69,7 @@ def lowered(given: Mapping[str, str], known: AbstractSet[str]) -> dict[str, str]
 
 
 def bootstrap_of(options: Mapping[str, str], what: str) -> str:
-    """The brokers to begin with; BadOption where none is named or one is no host:port."""
+    """The bootstrap brokers; BadOption if none is given or one is not host:port."""
     text = options.get(BOOTSTRAP, "").strip()
     if not text:
         raise BadOption(f"option {BOOTSTRAP!r} must be given for {what}: host:port, several with commas between them")
@@ -81,7 +81,7 @@ def bootstrap_of(options: Mapping[str, str], what: str) -> str:
 
 
 def unreached(bootstrap: str, within_ms: int, error: ApiError) -> ConnectionError:
-    """What a query says when no broker answers."""
+    """The error of a query when no broker answers."""
     return ConnectionError(
         f"no broker of option {BOOTSTRAP!r} ({bootstrap}) answered within {within_ms / 1000:g} s: {error}; check that "
         "the address is one that brokers listen at and that this host reaches"
@@ -91,7 +91,8 @@ def unreached(bootstrap: str, within_ms: int, error: ApiError) -> ConnectionErro
 def client_options(
     kind: type[O], options: Mapping[str, str], others: AbstractSet[str], forbidden: Mapping[str, str]
 ) -> O:
-    """What `kafka.*` say to a client of this kind. `others` are names of its Java twin that mean nothing here."""
+    """The `kafka.*` options of a client of this kind. `others` are options of its Java counterpart without effect
+    here."""
     given = {name.removeprefix(KAFKA): text for name, text in options.items() if name.startswith(KAFKA)}
     given.pop("bootstrap.servers", None)
     for name, instead in forbidden.items():
@@ -109,7 +110,7 @@ def client_options(
 
 
 def number(least: int) -> Callable[[str, str], int]:
-    """A whole number of at least that."""
+    """Returns a parser of integers of at least that."""
 
     def read(name: str, text: str) -> int:
         try:
@@ -117,7 +118,7 @@ def number(least: int) -> Callable[[str, str], int]:
         except ValueError:
             found = least - 1
         if found < least:
-            raise BadOption(f"option {name!r} is a whole number of at least {least}, not {text!r}")
+            raise BadOption(f"option {name!r} must be an integer of at least {least}, not {text!r}")
         return found
 
     return read
@@ -125,12 +126,12 @@ def number(least: int) -> Callable[[str, str], int]:
 
 def boolean(name: str, text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
-        raise BadOption(f"option {name!r} is true or false, not {text!r}")
+        raise BadOption(f"option {name!r} must be true or false, not {text!r}")
     return text.strip().lower() == "true"
 
 
 def duration_ms(name: str, text: str) -> int:
-    """A time as Spark writes it: 15m, 30s, 500ms; a bare number is milliseconds."""
+    """A duration as Spark writes it: 15m, 30s, 500ms; a bare number is milliseconds."""
     digits = text.strip().lower()
     unit = digits.lstrip("0123456789").strip()
     count = digits[: len(digits) - len(unit)].strip() if unit else digits
@@ -140,7 +141,7 @@ def duration_ms(name: str, text: str) -> int:
 
 
 def names(name: str, text: str) -> tuple[str, ...]:
-    """Words with commas between them, at least one."""
+    """Names separated by commas, at least one."""
     found = tuple(word.strip() for word in text.split(",") if word.strip())
     if not found:
         raise BadOption(f"option {name!r} names nothing: {text!r}")
@@ -148,6 +149,6 @@ def names(name: str, text: str) -> tuple[str, ...]:
 
 
 def value(options: Mapping[str, str], name: str, read: Callable[[str, str], Any], default: Any = None) -> Any:
-    """The option's value, or the default where it is not given."""
+    """The option's value, or the default if it is not given."""
     text = options.get(name.lower())
     return default if text is None else read(name, text)

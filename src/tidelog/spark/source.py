@@ -1,5 +1,5 @@
-"""The format `tidelog`: what PySpark finds by that name. Readers and writers are loaded when a query asks for them, as
-every PySpark process imports this module."""
+"""The format `tidelog`: what PySpark finds by that name. Readers and writers are imported when a query needs them,
+because every PySpark process imports this module."""
 
 import sys
 from typing import Any
@@ -13,11 +13,11 @@ from pyspark.sql.datasource import (
 )
 
 PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The module of Spark's that plans a read with filters; a process that plans without has not loaded it."""
+"""Spark's module that plans a read with filters; a process that plans without filters has not loaded it."""
 
 
 class DefaultSource(DataSource):
-    """What `format("tidelog")` makes. PySpark calls it on the driver; readers and writers travel to executors."""
+    """What `format("tidelog")` creates. PySpark calls it on the driver; readers and writers are sent to executors."""
 
     @classmethod
     def name(cls) -> str:
@@ -55,7 +55,7 @@ class DefaultSource(DataSource):
         return stream_writer(self.options, schema)
 
     def _check(self, schema: Any) -> None:
-        """A schema of the user's own cannot be followed."""
+        """A user-defined schema is not supported."""
         from tidelog.spark.options import BadOption
 
         wanted = self.schema()

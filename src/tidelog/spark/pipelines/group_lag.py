@@ -1,7 +1,7 @@
-"""The groups of one partition: their lag at each look, and when one stops or goes on. Arithmetic, and its state.
+"""The groups of one partition: their lag at each measurement, and when one stops or resumes. Arithmetic, and its state.
 
-A group has stopped when for `stopped_after` milliseconds it has had something to read and has not moved. It goes on
-when it moves again, has nothing left to read, or is gone. Each of both is change once.
+A group has stopped when it has had records to read for `stopped_after` milliseconds without progress. It resumes when
+it makes progress, has nothing left to read, or is deleted. Each change is reported once.
 """
 
 import json
@@ -22,7 +22,7 @@ COLUMNS = tuple(column.split()[0] for column in OUTCOME.split(", "))
 
 
 class LagChange(NamedTuple):
-    """`since`: when it last moved, or began to be behind; milliseconds, as `at`."""
+    """`since`: when it last moved, or fell behind; in milliseconds, as `at`."""
 
     kind: str
     name: str
@@ -35,7 +35,7 @@ class LagChange(NamedTuple):
 
 @dataclass
 class GroupProgress:
-    """Where one group is in the partition. `behind_since` is None while it has nothing to read."""
+    """One group's progress in the partition. `behind_since` is None while it has nothing to read."""
 
     committed: int
     moved_at: int
@@ -44,13 +44,13 @@ class GroupProgress:
 
 
 class PartitionGroups:
-    """The groups of one partition by their names."""
+    """The groups of one partition by name."""
 
     def __init__(self, groups: Mapping[str, GroupProgress] | None = None) -> None:
         self.groups = dict(groups or {})
 
     def commit(self, name: str, committed: int | None, at: int) -> Iterator[LagChange]:
-        """A group has committed, or its position is deleted (None)."""
+        """A group committed, or its offset was deleted (None)."""
         progress = self.groups.get(name)
         if committed is None:
             self.groups.pop(name, None)
@@ -61,7 +61,7 @@ class PartitionGroups:
             progress.committed, progress.moved_at, progress.has_stopped = committed, max(at, progress.moved_at), False
 
     def look(self, end: int, at: int, stopped_after: int) -> Iterator[LagChange]:
-        """The partition ends there."""
+        """The partition's end offset was read."""
         for name, progress in sorted(self.groups.items()):
             lag = max(0, end - progress.committed)
             if lag == 0:
@@ -89,7 +89,7 @@ def _resumed(name: str, progress: GroupProgress, committed: int, at: int) -> Ite
 
 
 class GroupLagProcessor(StatefulProcessor):
-    """What Spark runs for each partition. Its rows are commits (`name` is a group) and looks (`name` is null)."""
+    """What Spark runs for each partition. Its rows are commits (`name` is a group) and end offsets (`name` is null)."""
 
     def __init__(self, stopped_after: int) -> None:
         self._stopped_after = stopped_after
@@ -98,7 +98,7 @@ class GroupLagProcessor(StatefulProcessor):
         self._state = handle.getValueState("groups", "text string")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
-        """Commits before looks: a look of the same batch was not taken before them."""
+        """Commits come before end offsets: those of the same batch were not read before the commits."""
         kept = self._state.get()
         watched = PartitionGroups.from_text(kept[0]) if kept else PartitionGroups()
         topic, partition = key

@@ -1,8 +1,8 @@
-"""Flights of one carrier and airport, gathered hour by hour until the watermark passes: arithmetic, and its state.
+"""Flights of one carrier and airport, collected hour by hour until the watermark passes: arithmetic, and its state.
 
-An hour is closed once the watermark has reached its end, and told once. What comes for a closed hour is late and is
-told as such; Spark's own windows would drop it without a word. A flight that was seen before in its open hour counts
-once. The state is one text per carrier and airport, as each look into Spark's state store is a round trip.
+An hour is closed when the watermark reaches its end, and reported once. Flights of a closed hour are late and are
+reported as such; Spark's own windows would drop them silently. A flight that appears twice in its open hour counts
+once. The state is one text for each carrier and airport, because each access to Spark's state store is a round trip.
 """
 
 import json
@@ -15,7 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 HOUR_MS = 3_600_000
 LATE = "late"
 TICK = "tick"
-"""The `reason` of what only moves the watermark."""
+"""The `reason` of records that only move the watermark."""
 COUNTED = (
     "flights bigint, cancelled bigint, departed bigint, departure_delay double, "
     "arrived bigint, arrival_delay double, worst_arrival_delay double"
@@ -25,7 +25,7 @@ COUNTS = tuple(column.split()[0] for column in COUNTED.split(", "))
 RAW = "key binary, value binary, topic string, partition int, offset bigint"
 SOURCE = tuple(column.split()[0] for column in RAW.split(", "))
 OUTCOME = f"carrier string, origin string, hour_ms bigint, {COUNTED}, reason string, {RAW}"
-"""A closed hour with its counts, or a record with the reason why it is in none."""
+"""A closed hour with its counts, or a rejected record with the reason."""
 EMPTY = dict.fromkeys(column.split()[0] for column in OUTCOME.split(", "))
 
 
@@ -37,7 +37,7 @@ class Hour:
         self.counts = dict(zip(COUNTS, counts, strict=True))
 
     def add(self, identity: str, departure_delay: float | None, arrival_delay: float | None) -> None:
-        """Count a flight unless it was counted; delays in minutes, None where it did not depart, or arrive."""
+        """Count a flight, unless it was counted before; delays in minutes, None if it did not depart, or arrive."""
         if identity in self.seen:
             return
         self.seen.add(identity)
@@ -72,12 +72,12 @@ def is_closed(start: int, watermark: int) -> bool:
 
 
 def take_closed(hours: Hours, watermark: int) -> Hours:
-    """Those that the watermark has passed; they are not in `hours` any more."""
+    """Remove and return the hours that the watermark has passed."""
     return {start: hours.pop(start) for start in sorted(hours) if is_closed(start, watermark)}
 
 
 class HourlyDelaysProcessor(StatefulProcessor):
-    """What Spark runs for each carrier and airport; what has a reason already only passes through."""
+    """What Spark runs for each carrier and airport; rows that already have a reason only pass through."""
 
     def init(self, handle: Any) -> None:
         self._handle = handle
@@ -112,7 +112,7 @@ class HourlyDelaysProcessor(StatefulProcessor):
         return from_text(kept[0]) if kept else {}
 
     def _keep(self, hours: Hours, first: int | None) -> None:
-        """One timer is set, for the hour that closes first, unless it was before; when it goes off it sets the next."""
+        """Set one timer, for the hour that closes first, unless it is set; when it fires it sets the next one."""
         if not hours:
             self._state.clear()
             return

@@ -1,4 +1,5 @@
-"""The columns of the JSON in a topic: given as DDL, as Spark's JSON or as JSON Schema, or found in the first values."""
+"""The columns of the JSON in a topic: given as DDL, as Spark's JSON or as JSON Schema, or inferred from the first
+values."""
 
 import json
 from collections.abc import Mapping
@@ -9,14 +10,14 @@ from tidelog.spark.pipelines.plan import Plan, WrongOption
 
 KEPT = "schema.json"
 LOOKED_AT = 1_000
-"""So many values tell what the columns are, where nothing else does."""
+"""The number of values to infer the columns from."""
 BATCH_ONLY = {"endingOffsets": "latest"}
 TYPES: Mapping[str, str] = {"integer": "bigint", "number": "double", "boolean": "boolean", "string": "string"}
 FORMATS: Mapping[str, str] = {"date-time": "timestamp", "date": "date"}
 
 
 def resolve(spark: Any, plan: Plan) -> Any:
-    """The StructType of the values. Once found it is kept in the checkpoint: a table has one schema."""
+    """The StructType of the values. It is stored in the checkpoint: a table has one schema."""
     kept = plan.checkpoint / KEPT
     given = _parsed(plan["schema"]) if plan["schema"] else None
     if not kept.exists():
@@ -32,7 +33,7 @@ def resolve(spark: Any, plan: Plan) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    """A schema from DDL or a file. WrongOption says what it has to be."""
+    """A schema from DDL or a file. WrongOption describes what is expected."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -56,7 +57,7 @@ def _columns(schema: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """A column's type. What may be of several types, or is not told, stays text."""
+    """A column's type. A column of several types, or without a type, stays text."""
     kinds = schema.get("type", "string")
     named = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null"]
     kind = named[0] if len(named) == 1 else "string"
@@ -71,7 +72,7 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def _found(spark: Any, plan: Plan) -> Any:
-    """What Spark makes of the first values."""
+    """The schema that Spark infers from the first values."""
     reader = spark.read.format("tidelog").options(**plan.reading(plan["topic"]), **BATCH_ONLY)
     rows = reader.load().selectExpr("cast(value as string) as text").limit(LOOKED_AT).collect()
     texts = [row.text for row in rows if row.text is not None]

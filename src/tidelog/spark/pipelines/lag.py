@@ -17,12 +17,12 @@ from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOpt
 OFFSETS_TOPIC = "__consumer_offsets"
 COMMIT_SCHEMA = "topic string, partition int, name string, committed bigint, at bigint, place bigint"
 OFFSET_COMMITS = (0, 1)
-"""The types of keys that are positions, as Kafka before 0.9 wrote them and since."""
+"""The types of keys of offset commits, before Kafka 0.9 and since."""
 
 
 class Commit(NamedTuple):
-    """`committed` is None where the group's position was deleted. `at` in milliseconds, `place` the record's offset:
-    a group's commits are in one partition, in order."""
+    """`committed` is None if the group's offset was deleted. `at` in milliseconds; `place` is the record's offset: a
+    group's commits are in one partition, in order."""
 
     topic: str
     partition: int
@@ -33,7 +33,7 @@ class Commit(NamedTuple):
 
 
 def decode_commit(key: bytes | None, value: bytes | None, at: int, place: int) -> Commit | None:
-    """The commit that a record is; None for what else stands there."""
+    """The commit in a record; None for other kinds of records."""
     from tidelog.wire import codec
     from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
 
@@ -67,11 +67,12 @@ def decode_commits(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 TELLS = "name string, topic string, partition int, committed bigint, end bigint, lag bigint, at bigint, since bigint"
-"""What a value of either topic holds beside `kind`."""
+"""The columns of a value of either topic besides `kind`."""
 
 
 def outcomes(records: Any, ends: Any, groups: str, stopped_after: int) -> Any:
-    """Lags and alerts, as OUTCOME says, from the records of `__consumer_offsets` and the rows of `tidelog.ends`."""
+    """Lags and alerts, with the columns of OUTCOME, from the records of `__consumer_offsets` and the rows of
+    `tidelog.ends`."""
     from pyspark.sql import functions as f
 
     raw = records.select("key", "value", f.unix_millis("timestamp").alias("at"), "offset")
@@ -120,7 +121,7 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
 
 
 def _prepare(access: Access, *topics: str) -> None:
-    """The topics of this pipeline, with as many replicas as the one that it reads."""
+    """Create this pipeline's topics, with as many replicas as `__consumer_offsets` has."""
     with access.lookup_admin() as admin:
         try:
             replicas = output_topics.topic_shapes(admin, [OFFSETS_TOPIC])[OFFSETS_TOPIC].replicas
@@ -135,15 +136,15 @@ def _prepare(access: Access, *topics: str) -> None:
 
 
 PIPELINE = Pipeline(
-    "How far groups are behind in each partition over time, with alerts when one stops.",
+    "Lag of groups in each partition over time, with alerts.",
     {
-        "groups": Option(".*", "A regular expression of the groups."),
-        "topics": Option(".*", "A regular expression of the topics."),
-        "stopped-after": Option("5 minutes", "How long a group that has something to read may stand still."),
-        "lags": Option("groups.lag", "The topic of lags, which is created where it is missing."),
-        "alerts": Option("groups.alerts", "The topic of alerts, which is created where it is missing."),
-        "table": Option("", "The folder of a Parquet table of the lags; by default one in the checkpoint."),
-        "batch": Option("", "The most commits of a micro-batch; by default all there are."),
+        "groups": Option(".*", "Regular expression of group names."),
+        "topics": Option(".*", "Regular expression of topic names."),
+        "stopped-after": Option("5 minutes", "How long a group with lag may make no progress before an alert."),
+        "lags": Option("groups.lag", "Topic of lags, created if missing."),
+        "alerts": Option("groups.alerts", "Topic of alerts, created if missing."),
+        "table": Option("", "Folder of the Parquet table of lags (default: in the checkpoint)."),
+        "batch": Option("", "Maximum commits of a micro-batch (default: no limit)."),
     },
     stages,
     fixed=("lags", "alerts"),

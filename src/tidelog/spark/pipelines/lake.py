@@ -20,7 +20,7 @@ from tidelog.spark.pipelines.lake_tables import (
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
 
 OWN = {"_partition": "int", "_offset": "bigint", "_timestamp": "timestamp", "_malformed": "string"}
-"""Columns beside those of the JSON: where a row comes from, and the whole value where that is no such JSON."""
+"""Columns besides those of the JSON: where a row comes from, and the whole value if it is not valid JSON."""
 MIB = 1024 * 1024
 STAGE = "lake"
 
@@ -31,7 +31,7 @@ class Lake(Protocol):
 
 
 def rows(records: Any, schema: Any) -> Any:
-    """The records as columns: a malformed one is a row, too, with its value in `_malformed` and nulls else."""
+    """The records as columns: a malformed one becomes a row with its value in `_malformed` and nulls elsewhere."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -47,12 +47,12 @@ def rows(records: Any, schema: Any) -> Any:
         "_partition",
         "_offset",
         "_timestamp",
-        f.make_valid_utf8("row._malformed").alias("_malformed"),  # text that is none breaks readers of Parquet
+        f.make_valid_utf8("row._malformed").alias("_malformed"),  # invalid text breaks readers of Parquet
     )
 
 
 def partitioned(frame: Any, text: str) -> tuple[Any, list[str]]:
-    """The frame with the partition columns of `name` or `name=expression`, separated by ';', and their names."""
+    """The frame with the partition columns `name` or `name=expression`, separated by ';', and their names."""
     names = []
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, _, expression = (side.strip() for side in part.partition("="))
@@ -76,7 +76,7 @@ def _with(frame: Any, name: str, expression: str) -> Any:
 
 
 def into(lake: Lake, *, every: int, target: int) -> Callable[[Any, int], None]:
-    """What foreachBatch calls; after each `every` batches small files are put together (0: never)."""
+    """The function for foreachBatch; after every `every` batches small files are merged (0: never)."""
 
     def batch(frame: Any, number: int) -> None:
         lake.add(frame, number)
@@ -115,23 +115,21 @@ def _lake(plan: Plan, frame: Any, columns: Sequence[str]) -> Lake:
 
 def _number(plan: Plan, name: str) -> int:
     if not plan[name].isdigit():
-        raise WrongOption(f"option {name!r} is a whole number, not {plan[name]!r}")
+        raise WrongOption(f"option {name!r} must be an integer, not {plan[name]!r}")
     return int(plan[name])
 
 
 PIPELINE = Pipeline(
-    "A topic of JSON as a partitioned table of Delta Lake or Parquet; small files are put together.",
+    "A topic of JSON as a partitioned Delta Lake or Parquet table.",
     {
-        "topic": Option(None, "The topic."),
-        "path": Option(None, "The table's folder, which all executors reach by that name."),
-        "format": Option("delta", "delta or parquet."),
-        "partition": Option("", "Columns that make folders, separated by ';': carrier; day=date(time_hour)."),
-        "schema": Option(
-            "", "DDL, or a .json file with a JSON Schema or Spark's form; by default found in the values."
-        ),
-        "compact": Option("20", "After how many batches small files are put together; 0 for never."),
-        "target": Option("128", "How large in MiB files are to become then."),
-        "batch": Option("", "The most records of a micro-batch; by default all there are."),
+        "topic": Option(None, "Topic to read."),
+        "path": Option(None, "Folder of the table; all executors must have access to it."),
+        "format": Option("delta", "Table format: delta or parquet."),
+        "partition": Option("", "Partition columns, separated by ';': carrier; day=date(time_hour)."),
+        "schema": Option("", "DDL, or a .json file with a JSON or Spark schema (default: inferred)."),
+        "compact": Option("20", "Merge small files after this many batches; 0 disables merging."),
+        "target": Option("128", "Target size of merged files in MiB."),
+        "batch": Option("", "Maximum records of a micro-batch (default: no limit)."),
     },
     stages,
     fixed=("topic", "format", "partition"),

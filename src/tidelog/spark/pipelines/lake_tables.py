@@ -28,8 +28,8 @@ IN_CHECKPOINT, IN_TABLE = "query", "_query"
 
 
 def claim_table(table: Path, checkpoint: Path, stage: str, last_batch: Callable[[str], int | None]) -> str:
-    """The query's name, and the table is this query's. WrongOption where another one wrote it. `last_batch` gives the
-    last number that the table has of a query, None where it has none."""
+    """Returns the query's name and makes the table this query's. WrongOption if another query wrote it. `last_batch`
+    returns the last batch number that the table has of a query, None if it has none."""
     begun = _last_begun_batch(checkpoint / stage)
     earlier = str(uuid5(NAMESPACE_URL, str(checkpoint.absolute())))  # the name of queries whose checkpoint has none
     own = _read_name(checkpoint / IN_CHECKPOINT) or (str(uuid4()) if begun is None else earlier)
@@ -46,7 +46,7 @@ def claim_table(table: Path, checkpoint: Path, stage: str, last_batch: Callable[
 
 
 def _last_begun_batch(stage: Path) -> int | None:
-    """The last batch that the checkpoint knows: Spark writes down what is in it before anything is added."""
+    """The last batch in the checkpoint: Spark records it before anything is written."""
     return max((int(file.name) for file in stage.glob("offsets/[0-9]*") if file.name.isdigit()), default=None)
 
 
@@ -66,11 +66,11 @@ def _write_name(file: Path, name: str) -> None:
 STAGING, LOG = "_staging", "_log"
 JOURNAL = "compaction.json"
 FEWEST = 2
-"""Fewer small files than this in a folder are left alone."""
+"""Fewer small files than this in a folder are not merged."""
 
 
 class ParquetLake:
-    """Only one writer at a time; a second one needs a folder of its own."""
+    """Only one writer at a time; a second one needs its own folder."""
 
     def __init__(self, folder: Path, columns: Sequence[str]) -> None:
         self._folder = folder
@@ -96,7 +96,7 @@ class ParquetLake:
         self._clear()
 
     def compact(self, target: int) -> int:
-        """Put small files of each folder together, up to so many bytes; how many are gone."""
+        """Merge small files of each folder, up to that many bytes; returns how many files were removed."""
         self._clear()
         return sum(self._merge(number, files) for number, files in enumerate(self._small(target)))
 
@@ -127,7 +127,7 @@ class ParquetLake:
         return len(files) - 1
 
     def _finish_compaction(self) -> None:
-        """What the journal says is done, also after a crash in the middle of it."""
+        """Do what the journal says; also after a crash in the middle of it."""
         journal = self._log / JOURNAL
         if not journal.exists():
             return
@@ -147,12 +147,12 @@ class ParquetLake:
 
 
 def last_parquet_batch(folder: Path) -> int | None:
-    """The last batch that is in the table, None where there is none."""
+    """The last batch in the table, None if there is none."""
     return max((int(entry.stem) for entry in (folder / LOG).glob("[0-9]*.json")), default=None)
 
 
 def _groups(files: Sequence[Path], target: int) -> Iterator[list[Path]]:
-    """Neighbours that together stay within the target."""
+    """Consecutive files that together stay within the target."""
     group: list[Path] = []
     size = 0
     for file in files:
@@ -167,22 +167,22 @@ def _groups(files: Sequence[Path], target: int) -> Iterator[list[Path]]:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """All of it or nothing, whatever crashes."""
+    """Write all of it or nothing, even in a crash."""
     part = path.with_name(f"{path.name}.part")
     part.write_text(text, encoding="utf-8")
     part.rename(path)
 
 
 def last_delta_batch(folder: Path, app: str) -> int | None:
-    """The last batch that this query committed to the table, None where there is none."""
+    """The last batch that this query committed to the table, None if there is none."""
     from deltalake import DeltaTable
 
     return DeltaTable(folder).transaction_version(app) if DeltaTable.is_deltatable(str(folder)) else None
 
 
 class DeltaLake:
-    """`app` names the query: a batch that this query has committed before is not committed again, which Delta's log
-    itself decides by the number in it."""
+    """`app` names the query: a batch that this query committed before is not committed again, which Delta's log ensures
+    by the batch number in it."""
 
     def __init__(self, folder: Path, schema: Any, columns: Sequence[str], app: str) -> None:
         self._folder = folder
@@ -210,7 +210,8 @@ class DeltaLake:
         )
 
     def compact(self, target: int) -> int:
-        """Put small files together, up to so many bytes each; how many are gone. Readers see no moment between."""
+        """Merge small files, up to that many bytes each; returns how many files were removed. Readers never see an
+        intermediate state."""
         from deltalake import DeltaTable
 
         found = DeltaTable(self._folder).optimize.compact(target_size=target)

@@ -33,7 +33,8 @@ def copies(records: Any, prefix: str) -> Any:
 
 
 class OffsetTranslationQuery:
-    """Looks like a query of Spark: translates again and again until it is stopped, or once. Its last error ends it."""
+    """Has the interface of a Spark query: translates offsets repeatedly until it is stopped, or once. An error ends
+    it."""
 
     def __init__(self, work: Callable[[], int], every_s: float | None) -> None:
         self._work = work
@@ -91,7 +92,7 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
 
 
 def _prepare(home: Access, away: Access, named: Mapping[str, str], replicas: str) -> None:
-    """Copies have as many partitions as the topics at home; one that is there with fewer is refused."""
+    """Create the copies with as many partitions as the source topics; an existing one with fewer is an error."""
     with home.lookup_admin() as here:
         wanted = {
             named[topic]: shape._replace(replicas=int(replicas))
@@ -108,14 +109,14 @@ def _prepare(home: Access, away: Access, named: Mapping[str, str], replicas: str
 
 
 PIPELINE = Pipeline(
-    "Topics to another cluster, each record once, with the offsets of groups translated.",
+    "Copy topics and group offsets to another cluster, each record once.",
     {
-        "topics": Option(None, "The topics, separated by commas."),
-        "to": Option(None, "The other cluster: host:port,…"),
-        "prefix": Option("", "What stands before a topic's name on the other side."),
-        "replicas": Option("-1", "Replicas of topics that are created there; -1 for as many as that cluster says."),
-        "groups": Option(".*", "A regular expression of the groups whose offsets are translated; empty for none."),
-        "batch": Option("", "The most records of a micro-batch; by default all there are."),
+        "topics": Option(None, "Topics to copy, separated by commas."),
+        "to": Option(None, "Target cluster: host:port,…"),
+        "prefix": Option("", "Prefix of the topic names in the target cluster."),
+        "replicas": Option("-1", "Replicas of new topics; -1 uses the target cluster's default."),
+        "groups": Option(".*", "Regular expression of the groups to translate; empty for none."),
+        "batch": Option("", "Maximum records of a micro-batch (default: no limit)."),
     },
     stages,
     fixed=("prefix",),

@@ -29,11 +29,11 @@ OFFSET, TIME = "tidelog.mirror.offset", "tidelog.mirror.timestamp"
 """Headers of a copy: decimal numbers, the second in milliseconds."""
 PATIENCE_S = 30.0
 LOOK_S = 0.05
-"""A poll that only passes a gap has nothing to return and takes all the time that it is given."""
+"""A poll that only passes a gap returns nothing and takes all the time it is given."""
 
 
 class NoCopy(Exception):
-    """A record that the mirror has not written is in a topic that only it may write."""
+    """A mirrored topic has a record that the mirror did not write."""
 
 
 def home_offset(record: ConsumerRecord) -> int:
@@ -47,13 +47,13 @@ def home_offset(record: ConsumerRecord) -> int:
 
 
 class CopiedOffsets:
-    """Looks into the copy with one consumer, which reads only what is committed."""
+    """Looks up offsets in the copy with one consumer, which reads only committed records."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
 
     def of(self, place: TopicPartition, home: int) -> int:
-        """The offset of the first copy that at home was at `home` or beyond; where there is none yet, the end."""
+        """The offset of the first copy whose source offset is `home` or higher; the end if there is none yet."""
         low = self._consumer.beginning_offsets([place])[place]
         end = high = self._consumer.end_offsets([place])[place]
         self._consumer.assign([place])
@@ -68,7 +68,7 @@ class CopiedOffsets:
         return end if record is None else record.offset
 
     def _first_from(self, place: TopicPartition, offset: int, end: int) -> ConsumerRecord | None:
-        """The record there, or after a gap; None where only gaps follow. ApiError where nobody gives it."""
+        """The record at the offset, or after a gap; None if only gaps follow. ApiError if it cannot be read."""
         self._consumer.seek(place, offset)
         until = now().mono + int(PATIENCE_S * 1000)
         while self._consumer.position(place) < end:
@@ -81,7 +81,7 @@ class CopiedOffsets:
 
 
 BY_NAME_UNTIL = 9
-"""The newest version of both requests that names topics; later ones need their ids."""
+"""The newest version of both requests that has topic names; later ones need IDs."""
 NO_MEMBER = -1
 Offsets = dict[TopicPartition, int]
 
@@ -89,13 +89,14 @@ Offsets = dict[TopicPartition, int]
 class Translated(NamedTuple):
     group: str
     place: TopicPartition
-    """On the other side."""
+    """In the target cluster."""
     home: int
     offset: int
 
 
 def translate(home: Access, away: Access, topics: Mapping[str, str], groups: str) -> list[Translated]:
-    """Bring every group whose name matches up to date; what was committed. `topics`: those at home → their copies."""
+    """Update every group whose name matches; returns what was committed. `topics` maps source topics to their
+    copies."""
     with ExitStack() as stack:
         here = stack.enter_context(home.admin())
         there = stack.enter_context(away.admin())
@@ -144,7 +145,7 @@ def committed(admin: Admin, group: str) -> Offsets:
 
 
 def _commit(admin: Admin, group: str, offsets: Offsets) -> bool:
-    """Whether the group took them; not where it has members."""
+    """Returns whether the group accepted them; a group with members does not."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
         one = OffsetCommitRequestPartition(

@@ -1,4 +1,4 @@
-"""The topics that a pipeline writes to, made where they are missing."""
+"""The topics that a pipeline writes to, created if they are missing."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ VISIBLE_WITHIN_S = 10.0
 
 
 class TopicShape(NamedTuple):
-    """What a topic is made with; `configs` by Kafka's names."""
+    """The partitions, replicas and options of a new topic; `configs` by Kafka's names."""
 
     partitions: int
     replicas: int
@@ -23,7 +23,7 @@ class TopicShape(NamedTuple):
 
 
 def topic_shapes(admin: Admin, topics: Iterable[str]) -> dict[str, TopicShape]:
-    """Those of topics that are there. ApiError UNKNOWN_TOPIC_OR_PARTITION where one is not."""
+    """The shapes of existing topics. ApiError UNKNOWN_TOPIC_OR_PARTITION if one does not exist."""
     wanted = [MetadataRequestTopic(name=name) for name in topics]
     found = admin.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False)).topics
     for topic in found:
@@ -35,7 +35,7 @@ def topic_shapes(admin: Admin, topics: Iterable[str]) -> dict[str, TopicShape]:
 
 
 def existing_topics(admin: Admin, option: str, topics: Iterable[str]) -> dict[str, TopicShape]:
-    """Shapes of topics that an option names. WrongOption where one is not there."""
+    """The shapes of the topics that an option names. WrongOption if one does not exist."""
     try:
         return topic_shapes(admin, topics)
     except ApiError as error:
@@ -45,7 +45,7 @@ def existing_topics(admin: Admin, option: str, topics: Iterable[str]) -> dict[st
 
 
 def create_topics(admin: Admin, topics: Mapping[str, TopicShape]) -> None:
-    """Create those that are not there. ApiError where the cluster refuses."""
+    """Create those that do not exist. ApiError if the cluster refuses."""
     wanted = [
         CreatableTopic(
             name=name,
@@ -61,7 +61,7 @@ def create_topics(admin: Admin, topics: Mapping[str, TopicShape]) -> None:
 
 
 def wait_for_topics(admin: Admin, topics: Iterable[str]) -> dict[str, TopicShape]:
-    """Their shapes, once the cluster tells of all of them; the last error after VISIBLE_WITHIN_S."""
+    """The topics' shapes, as soon as the cluster reports all of them; the last error after VISIBLE_WITHIN_S."""
     names, until = list(topics), time.monotonic() + VISIBLE_WITHIN_S
     while True:
         try:
@@ -73,7 +73,7 @@ def wait_for_topics(admin: Admin, topics: Iterable[str]) -> dict[str, TopicShape
 
 
 def create_topics_like(access: Access, option: str, topic: str, wanted: Iterable[str]) -> None:
-    """Create topics with as many partitions and replicas as the one has that the option names."""
+    """Create topics with as many partitions and replicas as the topic that the option names."""
     with access.lookup_admin() as admin:
         names = list(wanted)
         create_topics(admin, dict.fromkeys(names, existing_topics(admin, option, [topic])[topic]))

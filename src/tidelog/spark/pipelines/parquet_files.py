@@ -1,4 +1,5 @@
-"""What an executor does for a lake: rows of one task to Parquet files in folders by the partition columns."""
+"""What an executor does for the lake: write the rows of one task to Parquet files, in folders by the partition
+columns."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ WRITTEN = "path string, size bigint, rows bigint, modified bigint"
 
 
 class File(NamedTuple):
-    """A file that is written and in no table yet; `path` is relative to the folder that was written to, `modified` in
+    """A written file that is not in a table yet; `path` is relative to the folder written to, `modified` is in
     milliseconds."""
 
     path: str
@@ -21,13 +22,13 @@ class File(NamedTuple):
 
     @property
     def values(self) -> dict[str, str | None]:
-        """The partition columns' values, by the folders it is in."""
+        """The partition columns' values, from the names of its folders."""
         pairs = (part.partition("=") for part in self.path.split("/")[:-1])
         return {name: None if value == NULL else unquote(value) for name, _, value in pairs}
 
 
 def write(frame: Any, folder: Path, columns: Sequence[str], batch: int) -> list[File]:
-    """Write a batch's rows with all executors. Names are of this attempt alone: nothing is written over."""
+    """Write a batch's rows with all executors. File names are unique to this attempt, so nothing is overwritten."""
     place, names = str(folder), list(columns)
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
@@ -84,5 +85,5 @@ def _schema() -> Any:
 
 
 def stats(file: File) -> str:
-    """What Delta's log says of a file's content."""
+    """The statistics of a file in Delta's log."""
     return json.dumps({"numRecords": file.rows})

@@ -16,11 +16,11 @@ UNITS_MS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_00
 
 
 class WrongOption(ValueError):
-    """An option of a pipeline that is missing, unknown or wrong; the message names it and the remedy."""
+    """An option of a pipeline that is missing, unknown or invalid; the message names it and the remedy."""
 
 
 def milliseconds(name: str, text: str) -> int:
-    """Of `5 minutes`."""
+    """The milliseconds of `5 minutes`."""
     found = re.fullmatch(r"(\d+) *(\w+?)s?", text.strip())
     if found is None or found[2] not in UNITS_MS:
         raise WrongOption(f"option {name!r} is a time like '5 minutes', not {text!r}")
@@ -28,7 +28,7 @@ def milliseconds(name: str, text: str) -> int:
 
 
 class Option(NamedTuple):
-    """`default` is None where the option has to be given, '' where it may be left out."""
+    """`default` is None if the option is required, '' if it is optional."""
 
     default: str | None
     sentence: str
@@ -36,8 +36,8 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Where to read (`bootstrap`, and what kafka.… tell its clients), where to keep progress, and for how long to
-    run: until all that is there now is done (`once`), or on, with a batch `every` so often."""
+    """Where to read (`bootstrap`, and the `kafka.…` options of its clients), where to keep progress, and how long to
+    run: until all that exists now is processed (`once`), or continuously, with a batch every `every`."""
 
     bootstrap: str
     checkpoint: Path
@@ -50,7 +50,7 @@ class Plan:
         return self.options[name]
 
     def topics(self, name: str) -> list[str]:
-        """A list separated by commas. WrongOption where nothing is listed."""
+        """A list separated by commas. WrongOption if it is empty."""
         found = [each.strip() for each in self[name].split(",") if each.strip()]
         if not found:
             raise WrongOption(f"option {name!r} names no topic; give some, separated by commas")
@@ -58,7 +58,7 @@ class Plan:
 
     @property
     def access(self) -> Access:
-        """For what is looked up beside the records. BadOption where a kafka.… is wrong."""
+        """For lookups besides the records. BadOption if a kafka.… option is invalid."""
         return ReadOptions.of(self.reading("any")).access
 
     @property
@@ -68,26 +68,26 @@ class Plan:
         return {**common, BOOTSTRAP: self.bootstrap}
 
     def records(self, spark: Any, topics: str, **more: str) -> Any:
-        """The topics' committed records as a stream, from the earliest on where the checkpoint knows no place."""
+        """The topics' committed records as a stream, from the earliest on unless the checkpoint has an offset."""
         chosen = {"startingOffsets": "earliest", **self.reading(topics), **more}
         if limit := self.options.get("batch"):
             chosen.setdefault("maxOffsetsPerTrigger", limit)
         return spark.readStream.format("tidelog").options(**chosen).load()
 
     def reading(self, topics: str) -> dict[str, str]:
-        """What every read of these topics says."""
+        """The options of every read of these topics."""
         base = {BOOTSTRAP: self.bootstrap, "subscribe": topics, "kafka.isolation.level": "read_committed"}
         return {**base, **self.kafka}
 
     def to_topics(self, frame: Any, name: str, away: str | None = None) -> Any:
-        """Each row once to the topic it names, whatever crashes. `name` is the stage's; `away` another cluster."""
+        """Write each row exactly once to the topic that it names. `name` is the stage's; `away` is another cluster."""
         # Makes the session this thread's active one, without which Spark finds no sink that is written in Python.
         frame.sparkSession.createDataFrame([], "nothing int")
         writer = frame.writeStream.format("tidelog").option("exactlyOnce", "true")
         return self.start(writer.options(**({BOOTSTRAP: away} if away else self.reaching)), name)
 
     def start(self, writer: Any, name: str) -> Any:
-        """The running query, with its checkpoint in a folder of the stage's name."""
+        """The running query, with its checkpoint in a folder named after the stage."""
         trigger: dict[str, Any] = {"availableNow": True} if self.once else {"processingTime": self.every}
         place = self.checkpoint / name
         clear_unbegun(place)
@@ -95,8 +95,8 @@ class Plan:
 
 
 def clear_unbegun(checkpoint: Path) -> None:
-    """Remove the temporary files of a query that was killed while it wrote its first offsets: Spark 4.3 refuses such a
-    checkpoint (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY), although no batch has begun in it."""
+    """Remove the temporary files of a query that was killed while it wrote its first offsets. Spark 4.3 refuses such a
+    checkpoint (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY) although no batch has begun in it."""
     offsets = checkpoint / "offsets"
     if not any(offsets.glob("[0-9]*")):
         for file in (*offsets.glob(".*.tmp"), *offsets.glob(".*.crc")):
@@ -104,15 +104,15 @@ def clear_unbegun(checkpoint: Path) -> None:
 
 
 class Stage(NamedTuple):
-    """`start` gives the running query. With `once`, a stage begins when the one before it has ended."""
+    """`start` returns the running query. With `once`, a stage starts when the one before it has ended."""
 
     name: str
     start: Callable[[], Any]
 
 
 class Pipeline(NamedTuple):
-    """`stages` is called with a SparkSession and a plan that has every option. `fixed`: options that may not change
-    once a checkpoint has begun; `lists`: names of which at least one has to stay then; `clusters`: addresses."""
+    """`stages` is called with a SparkSession and a plan with all options. `fixed`: options that cannot change once a
+    checkpoint has begun; `lists`: lists that must keep at least one name then; `clusters`: addresses."""
 
     sentence: str
     options: Mapping[str, Option]
@@ -122,7 +122,7 @@ class Pipeline(NamedTuple):
     clusters: Sequence[str] = ()
 
     def complete(self, given: Options) -> dict[str, str]:
-        """All options, with defaults. WrongOption at one that is unknown, or missing."""
+        """All options, with defaults. WrongOption for an unknown or missing one."""
         unknown = sorted(set(given) - set(self.options))
         if unknown:
             raise WrongOption(f"there is no option {unknown[0]!r}; there are {', '.join(self.options)}")
@@ -137,8 +137,8 @@ CHECKPOINT_FILE = "pipeline.json"
 
 
 def claim_checkpoint(name: str, pipeline: Pipeline, plan: Plan) -> None:
-    """Take the checkpoint for this pipeline. WrongOption where it has gone some way as another, or with others of the
-    options that are fixed; one that has read nothing yet can become anything."""
+    """Take the checkpoint for this pipeline. WrongOption if it has made progress as another pipeline, or with other
+    values of fixed options; one that has not read anything yet can be reused."""
     wanted = {"pipeline": name, **{option: plan[option] for option in (*pipeline.fixed, *pipeline.lists)}}
     file = plan.checkpoint / CHECKPOINT_FILE
     if file.exists() and any(plan.checkpoint.glob("*/offsets/[0-9]*")):

@@ -10,8 +10,8 @@ from tidelog.spark.pipelines.plan import Stage
 
 
 class Standing(NamedTuple):
-    """`rows` read so far by this run, `lag` in offsets behind the end when the last batch was planned, None where
-    that is not told."""
+    """`rows` read so far by this run, `lag` in offsets behind the end when the last batch was planned, None if
+    unknown."""
 
     batch: int
     rows: int
@@ -20,14 +20,14 @@ class Standing(NamedTuple):
 
 
 class Watch:
-    """Adds one query's reports up."""
+    """Sums up one query's progress reports."""
 
     def __init__(self) -> None:
         self._rows: dict[int, int] = {}
         self.standing = Standing(-1, 0, 0.0, None)
 
     def update(self, reports: list[Mapping[str, Any]]) -> bool:
-        """Whether a batch has ended since."""
+        """Returns whether a batch has ended since the last call."""
         before = self.standing.batch
         for report in reports:
             self._rows[report["batchId"]] = report["numInputRows"]
@@ -39,7 +39,7 @@ class Watch:
 
 
 def lag(sources: list[Mapping[str, Any]]) -> int | None:
-    """Offsets that were there and are not read, over all sources that tell."""
+    """The offsets that were available but not read, over all sources that report them."""
     found = [_behind(_offsets(each.get("endOffset")), _offsets(each.get("latestOffset"))) for each in sources]
     known = [each for each in found if each is not None]
     return sum(known) if known else None
@@ -71,7 +71,7 @@ TICK_S = 0.2
 
 
 class QueryFailed(Exception):
-    """A query has ended with an error; the message is Spark's."""
+    """A query ended with an error; the message is Spark's."""
 
 
 class Report(NamedTuple):
@@ -87,7 +87,7 @@ IsWanted = Callable[[], bool]
 
 @dataclass
 class _Running:
-    """A stage, its query of the moment, and how often in a row that has failed without having ended a batch."""
+    """A stage, its current query, and how many times in a row that query failed without finishing a batch."""
 
     stage: Stage
     query: Any
@@ -98,8 +98,8 @@ class _Running:
 def run(
     stages: Sequence[Stage], *, once: bool, tell: Tell, is_wanted: IsWanted = lambda: True, restarts: int = 0
 ) -> None:
-    """All stages one after the other until each has done what is there (`once`), or all together while wanted. A query
-    that fails is started again, which its checkpoint allows, up to so many times in a row; then QueryFailed."""
+    """Run the stages one after the other until each has processed what exists (`once`), or all together while wanted. A
+    query that fails is restarted from its checkpoint, up to `restarts` times in a row; then QueryFailed."""
     groups = [[stage] for stage in stages] if once else [list(stages)]
     for group in groups:
         _run(group, tell, is_wanted, restarts)
@@ -122,7 +122,7 @@ def _run(group: Sequence[Stage], tell: Tell, is_wanted: IsWanted, restarts: int)
 
 
 def _look(each: _Running, tell: Tell, restarts: int) -> bool:
-    """Whether the query was started again."""
+    """Returns whether the query was restarted."""
     failure = None if each.query.isActive else each.query.exception()
     is_new = each.watch.update(each.query.recentProgress)
     if is_new:

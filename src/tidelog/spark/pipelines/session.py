@@ -1,4 +1,4 @@
-"""A Spark session for pipelines: what they need is set, and what the JVM says goes to a file."""
+"""A Spark session for pipelines: with the settings they need, and with the JVM's output in a file."""
 
 import os
 import subprocess
@@ -11,9 +11,9 @@ from typing import Any
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NEEDED: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,  # transformWithState knows no other
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,  # transformWithState supports no other
 }
-"""A session of your own needs these for the pipelines, too."""
+"""Settings that your own session needs for the pipelines as well."""
 CHOSEN: Mapping[str, str] = {
     "spark.app.name": "tidelog pipeline",
     "spark.master": "local[2]",
@@ -24,13 +24,14 @@ CHOSEN: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
 }
 LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""Loggers of PySpark that write errors to stderr which are raised as well."""
+"""Loggers of PySpark that write errors to stderr although they are raised as well."""
 ENDS_WITHIN_S = 30
 
 
 @contextmanager
 def session(log: Path, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A session with these settings over CHOSEN; its JVM has ended afterwards. What that says is added to `log`."""
+    """A session with these settings over CHOSEN; its JVM has ended afterwards. The JVM's output is appended to
+    `log`."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.logger import PySparkLogger

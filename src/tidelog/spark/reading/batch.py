@@ -24,8 +24,8 @@ EXACT = ("topic", "partition", "offset")
 
 @dataclass(frozen=True)
 class Bounds:
-    """Offsets at least `first` and below `end`; records not older than `since` (ms), where that is said; for `topic`
-    and `partition` the values that are left, None for all."""
+    """Offsets from `first` to below `end`; records not older than `since` (ms), if given; for `topic` and `partition`
+    the remaining values, None for all."""
 
     first: int = 0
     end: int = 1 << 63
@@ -33,7 +33,7 @@ class Bounds:
     values: dict[str, Container[Any]] = field(default_factory=dict)
 
     def within(self, whole: Iterable[Span], lookup: OffsetLookup) -> list[Span]:
-        """What is left to read of these."""
+        """What remains to be read of these ranges."""
         kept = [
             Span(span.name, max(span.start, self.first), min(span.end, self.end))
             for span in whole
@@ -49,7 +49,7 @@ class Bounds:
 
 
 def bounds_of(filters: Iterable[Any]) -> tuple[Bounds, list[Any]]:
-    """The bounds, and the filters that Spark has to apply nonetheless."""
+    """The bounds, and the filters that Spark must still apply."""
     bounds, left = Bounds(), []
     for each in filters:
         column = each.attribute[0] if hasattr(each, "attribute") and len(each.attribute) == 1 else None
@@ -67,9 +67,9 @@ def bounds_of(filters: Iterable[Any]) -> tuple[Bounds, list[Any]]:
 
 
 def _exact(bounds: Bounds, column: str, kind: str, value: Any) -> Bounds | None:
-    """The bounds with one comparison more; None where it is not one that they can hold."""
+    """The bounds with one more comparison; None if they cannot express it."""
     if kind == "IsNotNull":
-        return bounds  # none of these is ever null
+        return bounds  # these columns are never null
     if column == "offset" and isinstance(value, int):
         return _offsets(bounds, kind, value)
     wanted = None if column == "offset" else _wanted(column, kind, value)
@@ -80,7 +80,7 @@ def _exact(bounds: Bounds, column: str, kind: str, value: Any) -> Bounds | None:
 
 
 def _wanted(column: str, kind: str, value: Any) -> Container[Any] | None:
-    """The values for which the comparison holds."""
+    """The values that satisfy the comparison."""
     if kind in ("EqualTo", "EqualNullSafe") and value is not None:
         return frozenset([value])
     if kind == "In":
@@ -123,7 +123,7 @@ def _offsets(bounds: Bounds, kind: str, value: int) -> Bounds | None:
 
 
 def _since(bounds: Bounds, kind: str, value: datetime) -> Bounds:
-    """Records have whole milliseconds: the first one at or after `value` is at or after it rounded up."""
+    """Record timestamps are whole milliseconds, so the value is rounded up."""
     if kind not in ("GreaterThan", "GreaterThanOrEqual", "EqualTo", "EqualNullSafe"):
         return bounds
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
@@ -133,7 +133,7 @@ def _since(bounds: Bounds, kind: str, value: datetime) -> Bounds:
 
 
 class BatchReader(DataSourceReader):
-    """Plans on the driver, reads on executors. Partitions, offsets and times are bounded by pushed filters."""
+    """Plans on the driver, reads on executors. Pushed filters bound partitions, offsets and times."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -176,7 +176,7 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringReader(BatchReader):
-    """As `BatchReader`; Spark refuses a reader that takes filters unless it pushes them."""
+    """As `BatchReader`, with filters: Spark rejects a reader with this method unless it pushes filters."""
 
     def pushFilters(self, filters: Any) -> Any:  # noqa: N802  Spark's name
         self._bounds, left = bounds_of(filters)

@@ -1,6 +1,5 @@
-"""Whether everything that a query has read, or is about to, is still what it was: topics may be deleted and made again,
-partitions may lose their start to retention and their end to an unclean election.
-"""
+"""Whether what a query has read, or is about to read, still exists: topics may be deleted and created again, and
+partitions may lose their start to retention and their end to an unclean election."""
 
 import logging
 from collections.abc import Mapping
@@ -21,11 +20,11 @@ _log = logging.getLogger(__name__)
 
 
 class DataLost(Exception):
-    """Records that the query should have read are no longer there."""
+    """Records that the query should have read no longer exist."""
 
 
 class Losses:
-    """Raises what is lost, or writes it to the log where failOnDataLoss is false."""
+    """Raises DataLost, or logs a warning if failOnDataLoss is false."""
 
     def __init__(self, *, fails: bool) -> None:
         self._fails = fails
@@ -36,7 +35,7 @@ class Losses:
         _log.warning("%s; failOnDataLoss is false, so the query goes on", what)
 
     def inside(self, option: str, wanted: Offsets, first: Mapping[TopicPartition, int], end: Offsets) -> Offsets:
-        """Offsets that were given by hand, moved to where there are records."""
+        """User-defined offsets, moved into the range of existing records."""
         for name, offset in wanted.items():
             if offset < first[name]:
                 self.report(f"{name}: option {option!r} says {offset}, but offsets below {first[name]} were deleted")
@@ -46,8 +45,8 @@ class Losses:
 
 
 def resume_offsets(losses: Losses, lookup: OffsetLookup, start: QueryOffset, end: QueryOffset) -> Offsets:
-    """Where to go on from `start` on the way to `end`, for every partition of `end`. Partitions that are new start at
-    their beginning; so do, after a report, those that are not what they were."""
+    """Where to resume from `start` on the way to `end`, for every partition of `end`. New partitions start at their
+    beginning; so do, after a report, recreated ones."""
     lookup.check_topics(start)
     gone = start.offsets.keys() - end.offsets.keys()
     if gone:
@@ -86,8 +85,8 @@ def _without_truncated(
 
 
 def _common_end(lookup: OffsetLookup, name: TopicPartition, epoch: int, now: int) -> int | None:
-    """Where the records of that epoch and older ones end in the log of the leader of epoch `now` (KIP-101), asked once;
-    None where it does not know."""
+    """Where the records of that epoch and older ones end in the log of the leader of epoch `now` (KIP-101); cached.
+    None if the leader does not know."""
     key = name, epoch, now
     if key not in lookup.common_ends and (end_offset := _end_offset_of_epoch(lookup, name, epoch)) is not None:
         lookup.common_ends[key] = end_offset

@@ -1,6 +1,5 @@
-"""Where reading starts and ends, as options say it: earliest, latest, an offset or a time for each partition, or one
-time for all. They are looked up in `places`.
-"""
+"""Starting and ending offsets, as given by options: earliest, latest, an offset or a time for each partition, or one
+time for all. `offset_lookup` resolves them."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -24,7 +23,7 @@ class EdgeLimit:
 
 @dataclass(frozen=True)
 class OffsetLimit:
-    """An offset for every partition; EARLIEST and LATEST stand for themselves."""
+    """An offset for every partition; EARLIEST and LATEST are allowed."""
 
     option: str
     places: dict[TopicPartition, int]
@@ -32,8 +31,8 @@ class OffsetLimit:
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """A time for every partition, or where `places` is None one for all: wall milliseconds. Where no record is that
-    young, reading starts at the end only if `falls_back`, and ends there in any case."""
+    """A time for every partition, or one for all if `places` is None, in wall milliseconds. If no record is that new,
+    reading starts at the end only if `falls_back`, and ends there in any case."""
 
     option: str
     places: dict[TopicPartition, int] | None
@@ -45,8 +44,8 @@ Limit = EdgeLimit | OffsetLimit | TimeLimit
 
 
 def limit(options: Mapping[str, str], side: str, edge: int) -> Limit:
-    """What the options of one side (starting or ending) say. One time stands over times by partition, and these over
-    offsets, as in Spark's own connector."""
+    """The limit given by the options of one side (starting or ending). One time overrides times by partition, which
+    override offsets, as in Spark's own connector."""
     one, each, offsets = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     falls_back = _strategy(options)
     if (text := options.get(one.lower())) is not None:
@@ -88,7 +87,7 @@ def _by_partition(name: str, text: str, example: str) -> dict[TopicPartition, in
 
 
 def from_json(name: str, text: str, example: str, convert: Callable[[Any], Any]) -> Any:
-    """What the JSON means; BadOption with the example where it is none, or of another form."""
+    """The converted JSON; BadOption with the example if it is malformed."""
     try:
         return convert(json.loads(text))
     except (ValueError, AttributeError, TypeError):
@@ -96,7 +95,7 @@ def from_json(name: str, text: str, example: str, convert: Callable[[Any], Any])
 
 
 def check_batch(start: Limit, end: Limit) -> None:
-    """A batch neither starts at the end nor ends at the start, and goes forward."""
+    """A batch must not start at the end, end at the start, or go backwards."""
     if LATEST in _named(start):
         raise BadOption(f"option {start.option!r}: a starting offset cannot be latest (-1) for batch queries")
     if EARLIEST in _named(end):

@@ -1,4 +1,4 @@
-"""The driver's look at the cluster: which partitions there are, and which offsets a limit means."""
+"""Lookups on the driver: which partitions exist, and which offsets a limit means."""
 
 import time
 from collections.abc import Callable, Collection
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class OffsetLookup:
-    """Looks up; one connection for as long as Spark keeps the reader."""
+    """Looks up partitions and offsets, with one connection for as long as Spark keeps the reader."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -51,8 +51,8 @@ class OffsetLookup:
     # Which partitions.
 
     def assigned(self) -> FoundTopics:
-        """What there is of the topics that were chosen; looks again, as often as fetchOffset.numRetries says, while
-        some of it is missing."""
+        """The existing partitions of the selected topics; retries as often as fetchOffset.numRetries allows while some
+        are missing."""
         found = self._retried(self._find, lambda found: not found.missing)
         if found.missing:
             raise BadOption(
@@ -65,7 +65,7 @@ class OffsetLookup:
         return self._explained(lambda: find_topics(self.admin, self._options.chosen))
 
     def check_topics(self, known: QueryOffset) -> None:
-        """BadOption for a checkpoint of other topics than those that were chosen."""
+        """BadOption for a checkpoint of other topics than the selected ones."""
         picked = self._options.chosen
         topics = {name.topic for name in known.offsets}
         if topics and not any(topic in picked.topics or picked.matches(topic) for topic in topics):
@@ -75,8 +75,8 @@ class OffsetLookup:
             )
 
     def latest(self, known: QueryOffset) -> QueryOffset:
-        """The ends of all partitions. Where one that is known is missing or behind, it is looked at again as often as
-        fetchOffset.numRetries says: a broker that just took over may tell of an older state."""
+        """The end offsets of all partitions. If a known partition is missing or behind, it retries as often as
+        fetchOffset.numRetries allows: a broker that just took over may report an older state."""
 
         def is_plausible(found: tuple[FoundTopics, QueryOffset]) -> bool:
             there, point = found
@@ -125,8 +125,8 @@ class OffsetLookup:
         return {name: found_offset.offset for name, found_offset in self.found(dict.fromkeys(names, LATEST)).items()}
 
     def resolve(self, limit: limits.Limit, names: Collection[TopicPartition], *, starting: bool) -> Offsets:
-        """The offsets that a limit means for these partitions; BadOption where it says nothing of one, or speaks of
-        one that is not there."""
+        """The offsets that a limit means for these partitions; BadOption if it misses one, or names one that does not
+        exist."""
         if isinstance(limit, limits.EdgeLimit):
             return self.earliest(names) if limit.edge == EARLIEST else self.ends(names)
         positions = dict.fromkeys(names, limit.time) if limit.places is None else limit.places
@@ -170,6 +170,6 @@ class OffsetLookup:
         return found
 
     def _explained(self, ask: Callable[[], T]) -> T:
-        """The answer; an error that says what to do where no broker gives one."""
+        """The result of the request; errors name the option to change."""
         with self._options.access.explained_errors(self._options.client.default_api_timeout_ms):
             return ask()

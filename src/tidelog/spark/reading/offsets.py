@@ -12,12 +12,13 @@ Json = dict[str, Any]
 
 IDS = "@ids"
 EPOCHS = "@epochs"
-"""Beside the topics, whose names have no '@': their ids, and the leader epochs at which the offsets were looked up."""
+"""Keys besides the topics, whose names have no '@': topic IDs, and the leader epochs at which the offsets were looked
+up."""
 
 
 @dataclass(frozen=True)
 class QueryOffset:
-    """How far a query has read: each partition's next offset. Ids and epochs are known of some."""
+    """How far a query has read: each partition's next offset, with topic IDs and leader epochs where known."""
 
     offsets: Offsets = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
@@ -29,7 +30,7 @@ class QueryOffset:
         return cls(from_json(value), ids, from_json(value.get(EPOCHS, {})))
 
     def to_json(self) -> Json:
-        """As Spark's own connector writes it, `{"topic": {"0": 23}}`, with ids and epochs beside."""
+        """In the format of Spark's own connector, `{"topic": {"0": 23}}`, with IDs and epochs added."""
         found = to_json(self.offsets)
         if self.ids:
             found[IDS] = dict(sorted(self.ids.items()))
@@ -38,8 +39,8 @@ class QueryOffset:
         return found
 
     def moved(self, offsets: Offsets, before: "QueryOffset") -> "QueryOffset":
-        """This point with lower offsets. A partition that did not move keeps the epoch of `before`: a new leader alone
-        is nothing new to read."""
+        """A copy with lower offsets. A partition that did not move keeps the epoch of `before`, since a new leader
+        alone is not new data."""
         epochs = {
             name: before.epochs[name]
             if offsets[name] == before.offsets.get(name) and name in before.epochs
@@ -69,8 +70,8 @@ def from_json(value: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
-    """Ends at most `limit` offsets beyond the starts in all, shared by how much each partition has left. A partition
-    with anything left moves by at least one, or small ones would starve."""
+    """End offsets at most `limit` offsets beyond the starts in total, shared in proportion to what each partition has
+    left. A partition with anything left moves by at least one, so that small ones do not starve."""
     left = {name: offset - start[name] for name, offset in end.items() if offset > start[name]}
     total = sum(left.values())
     if total <= limit:
@@ -97,12 +98,12 @@ class Span(NamedTuple):
 
 
 def spans(start: Mapping[TopicPartition, int], end: Offsets) -> list[Span]:
-    """What is to be read between two places; nothing of a partition that has not moved."""
+    """The ranges to read between two offsets; none for a partition that has not moved."""
     return [Span(name, start[name], offset) for name, offset in sorted(end.items()) if offset > start[name]]
 
 
 def cut(whole: list[Span], at_least: int | None, at_most: int | None) -> list[Span]:
-    """`at_least` tasks where there are fewer, shared by the sizes of the spans; `at_most` so many offsets each."""
+    """Cut into at least `at_least` tasks, in proportion to the sizes, of at most `at_most` offsets each."""
     found = whole
     if at_most is not None:
         found = [part for span in whole for part in _divided(span, -(-span.size // at_most))]

@@ -1,4 +1,4 @@
-"""The options of a read, named as those of Spark's own connector, checked as soon as there is something to read."""
+"""The options of a read, named as those of Spark's own connector, checked before anything is read."""
 
 import logging
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ COLUMNS = {
     "timestampType": "int",
     "headers": "array<struct<key:string,value:binary>>",
 }
-"""All columns there are, with their types in Spark; nullable as the official connector's, which is each."""
+"""All columns with their Spark types; all are nullable, as in the official connector."""
 
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
@@ -61,12 +61,12 @@ FORBIDDEN = {
 _CONSUMERS = frozenset({"group.protocol", "group.remote.assignor", "share.acknowledgement.mode", "share.acquire.mode"})
 """Options of Java's consumer about groups, of which a query joins none."""
 FETCHES = {"kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024), "kafka.fetch.max.wait.ms": "10"}
-"""Columns are the quicker the more records are decoded together; what is fetched is there, so nothing waits for it."""
+"""Decoding is faster with more records at once; since the data exists, nothing waits for it."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Checked options. Times are milliseconds; None is what was not given."""
+    """Checked options. Times are milliseconds; None means not given."""
 
     bootstrap: str
     client: ConsumerOptions
@@ -87,13 +87,13 @@ class ReadOptions:
 
     @property
     def access(self) -> Access:
-        """For what is not the records: lookups that a consumer does not make."""
+        """For lookups that a consumer does not make."""
         return Access.of(self.bootstrap, self.client)
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, streaming: bool | None = None) -> "ReadOptions":
-        """BadOption names the one that is missing, unknown, wrong or at odds with another. Whether the query streams
-        is not known yet when its schema is asked for: None."""
+        """BadOption for a missing, unknown, invalid or conflicting option. `streaming` is None while it is unknown,
+        when Spark requests the schema."""
         known = given.lowered(options, KNOWN)
         picked = chosen(known)
         bootstrap = given.bootstrap_of(known, "a read")
@@ -119,7 +119,7 @@ class ReadOptions:
         return found
 
     def check(self, known: Mapping[str, str], *, streaming: bool | None) -> None:
-        """What does not go together."""
+        """BadOption for options that conflict."""
         if self.max_offsets is not None and self.min_offsets is not None and self.min_offsets > self.max_offsets:
             raise BadOption(
                 f"option 'minOffsetsPerTrigger' ({self.min_offsets}) is higher than 'maxOffsetsPerTrigger'"
@@ -162,7 +162,7 @@ def _group(name: str, text: str) -> str:
 
 
 def _client(known: Mapping[str, str], *, streaming: bool) -> ConsumerOptions:
-    """The client of this query, known to brokers by the name of a group that it does not join."""
+    """The client's options; brokers see it under the name of a group that it does not join."""
     kept = {**FETCHES, **known}
     group = kept.pop("kafka.group.id", None)
     prefix = known.get("groupidprefix", "spark-kafka-source" if streaming else "spark-kafka-relation")

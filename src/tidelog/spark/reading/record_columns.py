@@ -1,8 +1,8 @@
-"""Record batches as Arrow columns, without Python for each record.
+"""Record batches as Arrow columns, without Python code for each record.
 
-A loop finds where each record begins, by its length; where neighbours have the same length, a whole run at once; of
-many batches the first records together, then the second, and so on. All else is done for all records at once: numbers
-with numpy, keys and values with Arrow, which copies them out of the buffer that was fetched.
+A loop finds where each record begins, by its length; if neighbours have the same length, a whole run at once; and for
+many small batches the first records of all, then the second ones, and so on. The rest is done for all records at once:
+numbers with numpy, keys and values with Arrow, which copies them from the fetched buffer.
 """
 
 from array import array
@@ -21,15 +21,15 @@ Bytes = NDArray[np.uint8]
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 RUN = 8
-"""So many neighbours of one length make it likely that more follow."""
+"""This many neighbours of equal length make it likely that more follow."""
 LAST_SHIFT = 63
 LANES = 64
-"""So many batches side by side find their records quicker than one after another: a step of all takes as long as that
-many records of one."""
+"""This many batches in parallel are faster than one after another: one step of all takes as long as that many records
+of one."""
 
 
 class Batch(NamedTuple):
-    """One batch's records in a payload: `count` of them in bytes [start, end), numbers to be added to their deltas."""
+    """One batch's records in a payload: `count` records in bytes [start, end), and the bases of their deltas."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """Fields of the buffer; an absent one has no length."""
+    """Fields in the buffer; an absent one has length 0."""
 
     starts: Numbers
     lengths: Numbers
@@ -51,8 +51,8 @@ class Slices(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The fields of records. `stamped` where the broker's time stands over the record's own; `headers_at` is where the
-    count of headers stands."""
+    """The fields of records. `stamped` if the broker's time replaces the record's own; `headers_at` is the position of
+    the header count."""
 
     offsets: Numbers
     timestamps: Numbers
@@ -63,7 +63,7 @@ class Columns(NamedTuple):
     ends: Numbers
 
     def only(self, chosen: NDArray[np.bool_]) -> "Columns":
-        """Those for which the mask holds."""
+        """The records for which the mask is true."""
         if chosen.all():
             return self
         numbers = (self.offsets[chosen], self.timestamps[chosen], self.stamped[chosen])
@@ -76,7 +76,7 @@ def _refused(why: str) -> ApiError:
 
 
 def columns(data: bytes, batches: Sequence[Batch]) -> Columns:
-    """All records of the batches, in order. ApiError INVALID_RECORD where they are not what records can be."""
+    """All records of the batches, in order. ApiError INVALID_RECORD if they are malformed."""
     view = np.frombuffer(data, np.uint8)
     counts = np.array([batch.count for batch in batches], np.int64)
     try:
@@ -98,8 +98,8 @@ def columns(data: bytes, batches: Sequence[Batch]) -> Columns:
 
 
 def _record_bounds(data: bytes, view: Bytes, batches: Sequence[Batch], counts: Numbers) -> tuple[Numbers, Numbers]:
-    """Where each record's body begins and stops. Short batches go side by side if there are enough of them; in a long
-    one runs of records that are alike are found at once."""
+    """Where each record's body begins and ends. Short batches are scanned in parallel if there are enough of them; in a
+    long one, runs of equal lengths are found at once."""
     if any(not 0 <= b.count <= (b.end - b.start) // record_format.MIN_RECORD_BYTES for b in batches):
         raise _refused("a batch has more records than bytes for them")
     place = np.cumsum(counts) - counts
@@ -116,8 +116,8 @@ def _record_bounds(data: bytes, view: Bytes, batches: Sequence[Batch], counts: N
 
 
 def _parallel_batches(counts: Numbers) -> NDArray[np.int64]:
-    """The batches that are quicker side by side: those up to some length, of which all are at least LANES times as much
-    as the longest alone; as long as can be."""
+    """The batches that are faster in parallel: as many of the shortest as possible whose total is at least LANES times
+    their longest."""
     order = np.argsort(counts, kind="stable")
     enough = np.cumsum(counts[order]) >= LANES * np.maximum(counts[order], 1)
     longest = np.flatnonzero(enough)
@@ -125,7 +125,7 @@ def _parallel_batches(counts: Numbers) -> NDArray[np.int64]:
 
 
 def _scan_in_parallel(view: Bytes, batches: Sequence[Batch], place: Numbers, begins: Numbers, stops: Numbers) -> None:
-    """The first records of all batches, then the second, …; those of a batch from its `place` on."""
+    """The first records of all batches, then the second ones, …; a batch's records are stored from its `place` on."""
     counts = np.array([batch.count for batch in batches], np.int64)
     position = np.array([batch.start for batch in batches], np.int64)
     limit = np.array([batch.end for batch in batches], np.int64)
@@ -145,7 +145,7 @@ def _scan_in_parallel(view: Bytes, batches: Sequence[Batch], place: Numbers, beg
 
 
 def _numbers(view: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
-    """The zigzag varints at these places, and the places behind them."""
+    """The zigzag varints at these positions, and the positions behind them."""
     value = view[at].astype(np.int64)
     at = at + 1
     longer = np.flatnonzero(value & 0x80)
@@ -174,7 +174,7 @@ def _slices(view: Bytes, at: Numbers, stops: Numbers) -> tuple[Slices, Numbers]:
 
 
 def _scan_batch(data: bytes, view: Bytes, batch: Batch, begins: Numbers, stops: Numbers) -> None:
-    """The records of one batch, one after another but for runs."""
+    """The records of one batch, one after another except for runs."""
     position, limit, left = batch.start, batch.end, batch.count
     bodies, ends = array("q"), array("q")
     last = 0
@@ -217,7 +217,8 @@ def _scan_batch(data: bytes, view: Bytes, batch: Batch, begins: Numbers, stops: 
 
 
 def _run(view: Bytes, position: int, size: int, stride: int, most: int) -> int:
-    """How many records behind the one at `position` have its length: by its number's bytes, at equal distances."""
+    """How many records behind the one at `position` have its length, by comparing the length bytes at equal
+    distances."""
     if most <= 0:
         return 0
     same = np.ones(most, np.bool_)
@@ -227,7 +228,7 @@ def _run(view: Bytes, position: int, size: int, stride: int, most: int) -> int:
 
 
 def binary_array(data: bytes, slices: Slices) -> pa.Array:
-    """The slices as a binary array: Arrow sees values and the gaps between them, and takes every second."""
+    """The slices as a binary array: Arrow sees values and the gaps between them, and takes every second one."""
     count = len(slices.starts)
     bounds = np.empty(2 * count + 1, np.int32)
     bounds[0:-1:2] = slices.starts
@@ -240,8 +241,8 @@ def binary_array(data: bytes, slices: Slices) -> pa.Array:
 
 
 def headers(data: bytes, found: Columns) -> pa.Array:
-    """The headers of each record as a list of (key, value), null where there are none. Few records have any: those are
-    read one by one."""
+    """The headers of each record as a list of (key, value), null if there are none. Few records have headers, so those
+    are read one by one."""
     counts, _ = _numbers(np.frombuffer(data, np.uint8), found.headers_at)
     if not counts.any():
         return pa.nulls(len(counts), HEADERS)

@@ -31,7 +31,7 @@ from tidelog.spark.reading.read_options import ReadOptions
 _log = logging.getLogger(__name__)
 
 PATIENCE_MS = 10_000
-"""How long a batch waits for a coordinator; the next one commits what this one could not."""
+"""How long a batch waits for a coordinator; the next batch commits what this one could not."""
 
 
 class GroupCommitter:
@@ -46,7 +46,8 @@ class GroupCommitter:
         self._shown: Offsets = {}
 
     def show(self, offsets: Offsets) -> None:
-        """Commit what is news. What passes by itself is only logged: the query's own progress does not depend on it."""
+        """Commit what changed. Transient errors are only logged, because the query's own progress does not depend on
+        it."""
         if offsets == self._shown:
             return
         try:
@@ -67,7 +68,7 @@ class GroupCommitter:
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets in the checkpoint are JSON by topic and partition. Partitions that are added later are read from their
-    start. Spark keeps one reader on the driver for as long as the query runs, and sends copies to executors."""
+    start. Spark keeps one reader on the driver as long as the query runs, and sends copies to executors."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -80,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._losses = Losses(fails=options.fail_on_data_loss)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Readers travel to executors without their connections."""
+        """Readers are sent to executors without their connections."""
         return {**self.__dict__, "_lookup": None, "_progress": None}
 
     @property
@@ -108,8 +109,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's name
-        """What is there now is the target; what comes later is for another run. The next look finds it, which is told
-        where the query stands: topics that are gone since are a loss, and no wrong option."""
+        """What exists now is the target. The next lookup, which knows the query's offsets, finds it: topics deleted
+        since are then a data loss, not an invalid option."""
         self._is_bounded, self._target = True, None
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802  Spark's name
@@ -127,8 +128,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end.moved(offsets, before).to_json()
 
     def _waits(self, limit: ReadLimit, start: dict[Any, int], end: dict[Any, int]) -> bool:
-        """Whether minOffsetsPerTrigger says to wait for more, until maxTriggerDelay is over. A run with AvailableNow
-        ends where its target is, so it never waits."""
+        """Whether minOffsetsPerTrigger requires waiting for more, until maxTriggerDelay is over. A run with
+        AvailableNow ends at its target, so it never waits."""
         least = self._options.min_offsets
         if least is None or self._target is not None or isinstance(limit, ReadAllAvailable):
             return False
@@ -141,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def reportLatestOffset(self) -> Json:  # noqa: N802  Spark's name
-        """What the last look found: how far behind Spark says the query is."""
+        """The result of the last lookup, from which Spark computes how far the query is behind."""
         return (self._latest or self.lookup.latest(QueryOffset())).to_json()
 
     # One batch.
@@ -160,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read(partition)
 
     def commit(self, end: Json) -> None:
-        """Spark calls this when there is a next batch to begin."""
+        """Spark calls this when the next batch begins."""
         self._show(QueryOffset.from_json(end))
 
     def _show(self, done: QueryOffset) -> None:

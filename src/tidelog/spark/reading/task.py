@@ -28,14 +28,14 @@ from tidelog.spark.reading.topics import ChosenTopics, find_topics
 from tidelog.wire.records import HEADER_BYTES, BatchHeader, payload_of
 
 MAX_IDLE_CONSUMERS = 4
-"""A worker serves queries with other options too; beyond so many the one kept longest is closed."""
+"""A worker also serves queries with other options; beyond this number the oldest consumer is closed."""
 
 _idle_consumers: dict[tuple[str, ConsumerOptions], Consumer] = {}
 
 
 @contextmanager
 def borrowed_consumer(bootstrap: str, options: ConsumerOptions) -> Iterator[Consumer]:
-    """A consumer without a group. One that met an error, or is given back early, is not kept."""
+    """A consumer without a group. After an error, or if it is returned early, it is closed."""
     key = bootstrap, options
     consumer = _idle_consumers.pop(key, None)
     if consumer is None:
@@ -58,7 +58,7 @@ def borrowed_consumer(bootstrap: str, options: ConsumerOptions) -> Iterator[Cons
 
 @dataclass
 class Range(InputPartition):
-    """Offsets [start, end) of one partition, and how to read them. `topic_id` is "" where it is not known."""
+    """Offsets [start, end) of one partition, and how to read them. `topic_id` is "" if unknown."""
 
     topic: str
     partition: int
@@ -91,8 +91,8 @@ def range_of(span: Span, topic_id: str, options: ReadOptions) -> Range:
 
 
 def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
-    """All records of the range that exist. Compaction and markers leave holes; what was deleted is an error unless
-    failOnDataLoss is false. Where there is no range at all Spark asks for one of its own, which is empty."""
+    """All existing records of the range. Compaction and markers leave gaps; deleted records are an error unless
+    failOnDataLoss is false. Spark passes a partition of its own, which is empty, if there is no range at all."""
     if not isinstance(part, Range):
         return
     offset = part.start
@@ -104,7 +104,7 @@ def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
                     offset = fetched_batches.batches[-1].next_offset if fetched_batches.batches else offset
         except ApiError as error:
             if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                continue  # it was deleted meanwhile; the next look at the log's start judges
+                continue  # it was deleted meanwhile; the next lookup of the log start decides
             raise_read_error(error, part, offset)
         return
 
@@ -133,14 +133,14 @@ def _fetch(consumer: Consumer, part: Range, start: int) -> Iterator[FetchedBatch
 def _check_end(consumer: Consumer, part: Range, offset: int, losses: Losses) -> None:
     if consumer.end_offsets([part.name])[part.name] > offset:
         raise TimeoutError(
-            f"{part.name}: nothing came within {part.patience_s:g} s at offset {offset}; is the leader well, "
-            "and its log whole (`tidelog audit` tells)? Option 'kafkaConsumer.pollTimeoutMs' says how long a task waits"
+            f"{part.name}: nothing came within {part.patience_s:g} s at offset {offset}; check the leader, "
+            "and its log with `tidelog audit`. Option 'kafkaConsumer.pollTimeoutMs' sets how long a task waits"
         )
     losses.report(f"{part.name}: offsets {offset} to {part.end} were there and are gone")
 
 
 def _check_identity(consumer: Consumer, part: Range, losses: Losses) -> None:
-    """A kept consumer may know the topic of before, so it asks before it says so."""
+    """A kept consumer may have stale metadata, so update it before reporting a loss."""
     found = consumer.topic_id(part.topic)
     if part.topic_id and found != part.topic_id:
         found = consumer.topic_id(part.topic, anew=True)
@@ -149,7 +149,7 @@ def _check_identity(consumer: Consumer, part: Range, losses: Losses) -> None:
 
 
 def batch(fetched_batches: FetchedBatches, part: Range, offset: int) -> Iterator[pa.RecordBatch]:
-    """The records of an answer that are in the range, from `offset` on; none where there is none."""
+    """The fetched records in the range, from `offset` on; nothing if there are none."""
     data, places = _payloads(fetched_batches)
     found = record_columns.columns(data, places)
     found = found.only((found.offsets >= max(fetched_batches.start, offset)) & (found.offsets < part.end))
@@ -168,11 +168,11 @@ FIELDS: dict[str, Callable[[bytes, record_columns.Columns, Range], Any]] = {
     "timestampType": lambda _, found, __: pa.array(found.stamped.astype(np.int32)),
     "headers": lambda data, found, _: record_columns.headers(data, found),
 }
-"""Each column; what is not asked for is not built."""
+"""Each column; only the requested ones are built."""
 
 
 def _payloads(fetched_batches: FetchedBatches) -> tuple[bytes, list[record_columns.Batch]]:
-    """Where the records of the batches are: in what was fetched, or in one buffer of what was compressed."""
+    """Where the records of the batches are: in the fetched data, or in one buffer of what was decompressed."""
     if not any(each.compression for each in fetched_batches.batches):
         return fetched_batches.raw, [
             _located(each, each.position + HEADER_BYTES, each.end) for each in fetched_batches.batches
@@ -192,18 +192,19 @@ UNDECODABLE = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.UN
 
 
 class Undecodable(Exception):
-    """A batch whose bytes are no records."""
+    """A batch whose bytes are not valid records."""
 
 
 def raise_read_error(error: ApiError, part: Range, offset: int) -> None:
-    """Raise what is wrong. A topic that is gone is lost records: only told of where failOnDataLoss is false."""
+    """Raise an error with the offset, the option and the remedy. A deleted topic is a data loss, only logged if
+    failOnDataLoss is false."""
     if error.code in UNDECODABLE:
         raise Undecodable(
             f"{part.name}: what stands at offset {offset} or soon behind it is no batch of records: {error}; "
             "compare the replicas with `tidelog audit`, or start behind it with option 'startingOffsets'"
         )
     if _exists(part):
-        raise ApiError(error.code, f"{part.name} cannot be read at offset {offset}: {error}; is its leader well?")
+        raise ApiError(error.code, f"{part.name} cannot be read at offset {offset}: {error}; check its leader")
     losses = Losses(fails=part.fail_on_data_loss)
     losses.report(f"{part.name} is gone, and with it offsets {offset} to {part.end}, which were not read yet")
 

@@ -1,6 +1,5 @@
-"""Which partitions a query reads: assigned by hand, subscribed by name, or by a pattern; and as what the cluster knows
-them: a topic's id tells one from another of the same name, a leader's epoch one past from another.
-"""
+"""Which partitions a query reads (assigned, subscribed by name, or by a pattern), and what the cluster knows about
+them: a topic's ID distinguishes it from another of the same name, the leader epoch from an earlier state."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -21,7 +20,7 @@ STRATEGIES = ("assign", "subscribe", "subscribePattern")
 
 @dataclass(frozen=True)
 class ChosenTopics:
-    """By one option: topics by name, of which `partitions` may be all that is meant, or by a pattern."""
+    """The topics that one option selects: by name, optionally only some `partitions`, or by a pattern."""
 
     option: str
     topics: tuple[str, ...] = ()
@@ -29,14 +28,14 @@ class ChosenTopics:
     pattern: str | None = None
 
     def matches(self, topic: str) -> bool:
-        """Whether a topic of the cluster is meant by the pattern; internal ones never are."""
+        """Whether the pattern matches a topic; it never matches internal ones."""
         return self.pattern is not None and topic not in INTERNAL_TOPICS and bool(re.fullmatch(self.pattern, topic))
 
 
 @dataclass(frozen=True)
 class FoundTopics:
-    """What the cluster has of it: each partition's leader epoch, each topic's id ("" where brokers tell none), and what
-    was named and is not there."""
+    """What exists of them: each partition's leader epoch, each topic's ID ("" if brokers do not report it), and the
+    missing ones."""
 
     epochs: dict[TopicPartition, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
@@ -44,7 +43,7 @@ class FoundTopics:
 
 
 def chosen(options: Mapping[str, str]) -> ChosenTopics:
-    """BadOption unless exactly one of the three is given and can be read."""
+    """BadOption unless exactly one of the three options is given and valid."""
     given = [name for name in STRATEGIES if name.lower() in options]
     if len(given) != 1:
         wanted = "one of the options {} must be given" if not given else "only one of the options {} can be given"
@@ -72,7 +71,7 @@ def _partitions(value: Any) -> frozenset[TopicPartition]:
 
 
 def find_topics(admin: Admin, what: ChosenTopics) -> FoundTopics:
-    """Ask some broker; ApiError where none answers or a topic may not be read."""
+    """Look them up at any broker; ApiError if none answers or a topic may not be read."""
     requested = None if what.pattern is not None else [MetadataRequestTopic(name=topic) for topic in what.topics]
     answer = admin.ask(MetadataRequest(topics=requested, allow_auto_topic_creation=False), ANY)
     described = {topic.name: topic for topic in answer.topics if topic.name is not None}
@@ -96,6 +95,6 @@ def find_topics(admin: Admin, what: ChosenTopics) -> FoundTopics:
 
 
 def listed(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions in a sentence; of many the first ones."""
+    """Partitions for a message; only the first ones if there are many."""
     listed = [str(name) for name in sorted(partitions)]
     return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "") or "none"

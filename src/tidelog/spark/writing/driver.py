@@ -1,5 +1,5 @@
-"""What the driver does when all tasks of a batch are through: record, then end. docs/spark.md, "The sink", has the
-argument why each row is there once whatever crashes in between."""
+"""What the driver does when all tasks of a batch have finished: record the batch, then commit it. docs/spark.md, "The
+sink", explains why each row is written exactly once in any crash."""
 
 import logging
 import time
@@ -17,16 +17,16 @@ _log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
 SHOWN = 10
-"""So many places are named in an error."""
+"""The number of partitions listed in an error."""
 
 
 class TransactionsLost(Exception):
-    """Transactions of a batch were aborted before they were ended: their time was over. Says what is there of the
-    batch, and what to do."""
+    """Transactions of a batch timed out and were aborted before they were committed. The message says what was written
+    of the batch, and what to do."""
 
 
 class Driver:
-    """The driver of one query. Once a call failed it is of no use any more: `close` it and make another."""
+    """The driver of one query. After a failed call, `close` it and create another."""
 
     def __init__(self, access: Access, key: str) -> None:
         self._admin = access.admin()
@@ -38,8 +38,8 @@ class Driver:
             raise
 
     def commit(self, messages: Sequence[Prepared | Recorded], job: Job) -> None:
-        """Make all that the tasks wrote count, or none of it: where the batch has an entry already, what that says
-        counts, and not what these tasks wrote. TransactionsLost, or ApiError, leave it to a rerun of the batch."""
+        """Commit all that the tasks wrote, or none of it. If the batch already has a ledger entry, that entry counts,
+        not what these tasks wrote. After TransactionsLost or ApiError, a rerun of the batch decides."""
         written = [one.transaction for one in messages if isinstance(one, Prepared) and one.transaction]
         entry = self._ledger.read()
         check_order(entry, job)
@@ -59,8 +59,8 @@ class Driver:
             self._clean(job.key)
 
     def abort(self, transactions: Iterable[Transaction], job: Job, *, patience_s: float = 0) -> None:
-        """The batch failed: abort what its tasks left open, unless it has an entry, which a rerun will end. Tasks that
-        are being killed may begin something for `patience_s` more."""
+        """The batch failed: abort what its tasks left open, unless the batch has a ledger entry, which a rerun will
+        commit. Tasks that are being killed may begin transactions for `patience_s` more."""
         entry = self._ledger.read()
         is_decided = entry is not None and entry.batch == job.batch and entry.state is not State.VOID
         kept = entry if is_decided else None
@@ -74,7 +74,7 @@ class Driver:
             time.sleep(RETRY_S)
 
     def settle(self, messages: Sequence[Prepared | Recorded], job: Job, *, is_named: bool) -> None:
-        """A job that is not a query's is over: one with a name stays known, the entry of another is taken away."""
+        """A batch job is over: the entry of a named job stays, any other is deleted."""
         if is_named and any(isinstance(one, Prepared) for one in messages):
             self._ledger.write(LedgerEntry(job.batch, State.ENDED, ()))
         elif not is_named and any(isinstance(one, Prepared) and one.transaction for one in messages):
@@ -85,7 +85,8 @@ class Driver:
         self._admin.abandon()
 
     def _check_open(self, written: Sequence[Transaction]) -> None:
-        """Before it is decided, a transaction that is gone costs nothing: the batch is written again."""
+        """Raise TransactionsLost if a transaction is gone. Before the batch is recorded that costs nothing: it is
+        written again."""
         gone = prepared_transactions.not_open(self._admin, written)
         if gone:
             raise TransactionsLost(
@@ -96,7 +97,7 @@ class Driver:
             )
 
     def _finish(self, entry: LedgerEntry, job: Job) -> None:
-        """End all transactions of the entry; those that are ended already stay as they are."""
+        """Commit all transactions of the entry; those already ended stay as they are."""
         if entry.state is State.ENDED:
             return
         fates = prepared_transactions.commit(self._admin, entry.transactions)
@@ -112,8 +113,8 @@ class Driver:
         raise TransactionsLost(_partly_lost_message(entry, fates, job))
 
     def _clean(self, key: str) -> None:
-        """Abort what dead processes left open, so that readers need not wait until its time is over. There is nothing
-        of that kind while the same processes do one batch after another."""
+        """Abort what dead processes left open, so that readers need not wait for the timeout. There is nothing to abort
+        while the same processes write one batch after another."""
         if not self._is_clean:
             with suppress(ApiError):  # a broker is gone; the next batch tries again
                 found = prepared_transactions.left_open(self._admin, f"{key}-")

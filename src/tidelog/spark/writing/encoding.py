@@ -1,4 +1,4 @@
-"""Rows as records, all of a batch at once: numbers with numpy, and Arrow puts the pieces of every record together.
+"""Rows as records, all of a batch at once: numbers with numpy, and Arrow joins the parts of every record.
 
 length · attributes 0 · time 0 · offset · key length · key · value length · value · headers
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.int64]
 
 RECORD_OVERHEAD_BYTES = 21
-"""At most: the length, attributes, deltas and lengths of a record, and that there are no headers."""
+"""Upper bound of a record's length, attributes, deltas and field lengths, without headers."""
 _WIDEST = 5
 _ABSENT = -1
 _BINARY = pa.binary()
@@ -21,8 +21,8 @@ _NO_HEADERS = b"\x00"
 
 
 class Rows(NamedTuple):
-    """Columns of equal length without offsets: binary keys (None where there is no such column) and values, and
-    headers as they are encoded (None where no record has any)."""
+    """Columns of equal length without offsets: binary keys (None without such a column) and values, and encoded headers
+    (None if no record has any)."""
 
     keys: pa.Array | None
     values: pa.Array
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
 
     @property
     def sizes(self) -> Numbers:
-        """At most the bytes of each record."""
+        """An upper bound of each record's bytes."""
         total = np.full(len(self.values), RECORD_OVERHEAD_BYTES, np.int64)
         for column in self:
             if column is not None:
@@ -50,7 +50,7 @@ class Payload(NamedTuple):
 
 
 def lengths(column: pa.Array) -> Numbers:
-    """Bytes of each, 0 where it is null."""
+    """The bytes of each, 0 if it is null."""
     return np.asarray(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
 
 
@@ -80,8 +80,8 @@ def payload(rows: Rows, deltas: Numbers) -> Payload:
 
 
 def headers(column: pa.Array) -> pa.Array | None:
-    """An array of (key, value) lists as each record has them; None where no record has any. ValueError for a header
-    without a key."""
+    """Encoded headers of an array of (key, value) lists; None if no record has any. ValueError for a header without a
+    key."""
     counts = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     if not counts.any():
         return None
@@ -100,7 +100,7 @@ def headers(column: pa.Array) -> pa.Array | None:
 
 
 class _Plain:
-    """Bytes of the same number for every row."""
+    """The same number of bytes for every row."""
 
     def __init__(self, matrix: NDArray[np.uint8]) -> None:
         self.matrix = matrix
@@ -125,7 +125,7 @@ class _Varints:
 
 
 def _joined(parts: list["_Varints | _Plain"]) -> pa.Array:
-    """The parts of each row, one behind the other."""
+    """The parts of each row, concatenated."""
     matrix = np.concatenate([part.matrix for part in parts], axis=1)
     total = np.sum([part.sizes for part in parts], axis=0)
     bounds = np.zeros(len(matrix) + 1, np.int32)
@@ -139,7 +139,7 @@ def _joined(parts: list["_Varints | _Plain"]) -> pa.Array:
 
 
 def _field_lengths(column: pa.Array | None, count: int) -> Numbers:
-    """Bytes of each, -1 where it is null."""
+    """The bytes of each, -1 if it is null."""
     if column is None:
         return np.full(count, _ABSENT, np.int64)
     return np.asarray(pc.fill_null(pc.binary_length(column), _ABSENT)).astype(np.int64)

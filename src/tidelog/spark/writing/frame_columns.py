@@ -1,4 +1,5 @@
-"""What a frame must have to be written, with the rules of Spark's own connector: checked before anything is sent."""
+"""The columns that a frame needs to be written, with the rules of Spark's own connector: checked before anything is
+sent."""
 
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ class Columns(NamedTuple):
 
 
 def checked(schema: StructType, topic: str | None) -> Columns:
-    """The columns of a frame; names in any case. BadOption where one is missing or of a wrong type."""
+    """The columns of a frame; names in any case. BadOption for a missing column or a wrong type."""
     found: dict[str, DataType] = {field.name.lower(): field.dataType for field in schema.fields}
     if topic is None and TOPIC not in found:
         raise BadOption("option 'topic' is needed, as the frame has no column 'topic': set one of them")
@@ -60,7 +61,7 @@ class Part(NamedTuple):
 
 
 def parts(batch: pa.RecordBatch, topic: str | None, columns: Columns) -> list[Part]:
-    """The rows of an Arrow batch by topic, in their order. ValueError where a row names no topic."""
+    """The rows of an Arrow batch by topic, in order. ValueError if a row has no topic."""
     named = {field.lower(): batch.column(number) for number, field in enumerate(batch.schema.names)}
     keys = encoding.binary(named[KEY]) if columns.key else None
     headers = encoding.headers(named[HEADERS]) if columns.headers else None

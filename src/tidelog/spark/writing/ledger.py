@@ -29,7 +29,8 @@ FORMAT = 1
 
 
 class State(Enum):
-    """DECIDED: the transactions are to be committed, and some may be. ENDED: all are. VOID: none is, nor will be."""
+    """DECIDED: the transactions are to be committed, and some may be. ENDED: all are committed. VOID: none is, nor will
+    be."""
 
     DECIDED = "decided"
     ENDED = "ended"
@@ -37,8 +38,8 @@ class State(Enum):
 
 
 class Transaction(NamedTuple):
-    """An open transaction with all that one task wrote: who knows this can end it. `first` has the first offset in each
-    partition, -1 where no broker told it; `version` is the cluster's transaction version when it began."""
+    """An open transaction with everything that one task wrote; these fields are enough to end it. `first` has the first
+    offset in each partition, -1 if no broker reported it; `version` is the transaction version when it began."""
 
     id: str
     producer_id: int
@@ -70,7 +71,7 @@ class LedgerEntry:
         return replace(self, state=state)
 
     def without(self, others: Iterable[Transaction]) -> list[Transaction]:
-        """Those of `others` that are not in it."""
+        """Those of `others` that are not in the entry."""
         known = {(one.id, one.producer_id, one.epoch) for one in self.transactions}
         return [one for one in others if (one.id, one.producer_id, one.epoch) not in known]
 
@@ -85,7 +86,7 @@ class LedgerEntry:
 
 
 def decoded(value: bytes) -> LedgerEntry:
-    """ValueError for what a newer Tidelog, or something else, wrote."""
+    """The entry; ValueError if a newer Tidelog, or something else, wrote it."""
     content: Mapping[str, Any] = json.loads(value)
     if content.get("format") != FORMAT:
         raise ValueError(f"an entry of format {content.get('format')!r}, this is {FORMAT}: a newer Tidelog wrote it")
@@ -100,18 +101,18 @@ MAX_ENTRY_BYTES = 8 * 1024 * 1024
 CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "16777216", "max.message.bytes": str(MAX_ENTRY_BYTES)}
 _DURABLE = {**CONFIGS, "min.insync.replicas": "2"}
 WRITING_TIMEOUT_MS = 10_000
-"""How long a driver that died while it wrote may keep others from reading on."""
+"""How long a driver that died while writing can block readers."""
 PATIENCE_S = 60.0
 APPEARS_WITHIN_S = 20.0
-"""The driver creates the ledger before it plans a batch; a task may hear of it a moment later."""
+"""The driver creates the ledger before it plans a batch; a task may see it a moment later."""
 FETCH_WAIT_MS = 10
-"""A reader that is at the end has a fetch under way; what it asks next, at the next task, waits behind that."""
+"""A reader at the end has a fetch in flight; its next request, for the next task, waits behind it."""
 _TOPIC_RESOURCE = 2
 _LATEST = -1
 
 
 class Reader:
-    """One query's entry as it stands; what was read once is not read again."""
+    """Reads one query's entry; records that were read once are not read again."""
 
     def __init__(self, access: Access, key: str) -> None:
         self.entry: LedgerEntry | None = None
@@ -125,7 +126,7 @@ class Reader:
         self._place: TopicPartition | None = None
 
     def newest(self, end: int | None = None, patience_s: float = PATIENCE_S) -> LedgerEntry | None:
-        """Read up to offset `end`, or as far as nothing open is in the way; None where the query has no entry."""
+        """Read up to offset `end`, or to the last stable offset; None if the query has no entry."""
         place = self.place
         if end is None:
             end = self._consumer.end_offsets([place])[place]
@@ -143,7 +144,7 @@ class Reader:
 
     @property
     def place(self) -> TopicPartition:
-        """Where the query's entry is. ApiError where there is no ledger."""
+        """The partition of the query's entry. ApiError if there is no ledger."""
         if self._place is None:
             count = len(self._consumer.partitions_of(LEDGER, APPEARS_WITHIN_S))
             self._place = TopicPartition(LEDGER, partition_of_key(self._key, count))
@@ -156,7 +157,7 @@ class Reader:
 
 
 class Ledger:
-    """The entry of one query in the hands of its driver; whoever had it before can write no more."""
+    """The entry of one query, held by its driver; earlier drivers are fenced."""
 
     def __init__(self, access: Access, key: str, admin: Admin) -> None:
         self.key = key
@@ -172,8 +173,8 @@ class Ledger:
         return self._reader.newest(_end(self._admin, place))
 
     def write(self, entry: LedgerEntry | None) -> None:
-        """It stands when this returns; None takes it away. ApiError PRODUCER_FENCED where another driver took over; any
-        other leaves open whether it stands, which a new `Ledger` tells."""
+        """The entry is committed when this returns; None deletes it. ApiError PRODUCER_FENCED if another driver took
+        over; any other error leaves open whether it is committed, which a new `Ledger` finds out."""
         place = self._reader.place
         with self._producer.transaction():
             value = None if entry is None else entry.encoded()
@@ -185,12 +186,12 @@ class Ledger:
 
 
 def writer_id(key: str) -> str:
-    """The transactional id with which a query's driver writes its entries."""
+    """The transactional ID with which a query's driver writes its entries."""
     return f"{key}-driver"
 
 
 def create(admin: Admin) -> None:
-    """See to it that there is a ledger that forgets nothing. ApiError where its policy is another than compact."""
+    """Ensure that the ledger exists and loses no entries. ApiError if its cleanup.policy is not compact."""
     brokers = len(admin.ask(MetadataRequest(topics=[]), ANY).brokers)
     configs = _DURABLE if brokers >= REPLICAS else CONFIGS
     topic = CreatableTopic(
@@ -221,7 +222,7 @@ def _check_policy(admin: Admin) -> None:
 
 
 def _end(admin: Admin, place: TopicPartition) -> int:
-    """The high watermark, whatever is open."""
+    """The high watermark, regardless of open transactions."""
     wanted = ListOffsetsPartition(partition_index=place.partition, timestamp=_LATEST)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=place.topic, partitions=[wanted])])
     found = admin.ask(request, Leader(*place)).topics[0].partitions[0]

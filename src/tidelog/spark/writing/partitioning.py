@@ -1,5 +1,5 @@
-"""Which partition each row goes to: its own where it names one, else by its key as Kafka's Java producer decides, else
-with its neighbours to a partition that changes after a batch's worth of bytes (KIP-794)."""
+"""Which partition each row goes to: its own if it names one, otherwise by its key as Kafka's Java producer decides,
+otherwise with its neighbours to a partition that changes after a batch's worth of bytes (KIP-794)."""
 
 import random
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ _SEED = 0x9747B28C
 
 
 def murmur2(keys: pa.Array) -> NDArray[np.uint32]:
-    """The 32-bit MurmurHash2 of binary keys with Kafka's seed, all keys side by side, four bytes at a time. Of a null
-    key it is that of no bytes."""
+    """The 32-bit MurmurHash2 of binary keys with Kafka's seed, for all keys in parallel, four bytes at a time. A null
+    key hashes like an empty one."""
     count = len(keys)
     _, bounds, raw = keys.buffers()
     places = np.frombuffer(bounds, np.int32, count + 1 + keys.offset)[keys.offset :].astype(np.int64)
@@ -44,7 +44,7 @@ def murmur2(keys: pa.Array) -> NDArray[np.uint32]:
 
 
 class Partitioner:
-    """Rows of one topic after another; `batch_bytes` is what goes to one partition before the next."""
+    """Rows of one topic after another; `batch_bytes` go to one partition before the next."""
 
     def __init__(self, batch_bytes: int, *, ignores_keys: bool) -> None:
         self._batch_bytes = batch_bytes
@@ -54,7 +54,7 @@ class Partitioner:
 
     def place(self, topic: str, rows: Rows, named: pa.Array | None, partitions: Mapping[int, int]) -> Numbers:
         """A partition for each row. `partitions` are the topic's, with their leaders or -1; `named` may hold nulls.
-        ValueError where a row names one that is not there."""
+        ValueError if a row names one that does not exist."""
         count = len(rows.values)
         found = np.full(count, -1, np.int64)
         keyed = np.zeros(count, np.bool_)
@@ -75,7 +75,7 @@ class Partitioner:
         return found
 
     def _sticky(self, topic: str, sizes: Numbers, partitions: Mapping[int, int]) -> Numbers:
-        """Runs of neighbours; the run before goes on where it is not full."""
+        """Runs of neighbours; the last run continues until it is full."""
         begun = self._gone.get(topic, 0)
         ends = begun + np.cumsum(sizes)
         runs = (ends - sizes) // self._batch_bytes
@@ -89,7 +89,7 @@ class Partitioner:
 
 
 def _other(partitions: Mapping[int, int], last: int | None) -> int:
-    """A random one that has a leader, where any has, and another than the last where there is a choice."""
+    """A random one with a leader, if any, and different from the last if possible."""
     choice = [number for number, leader in partitions.items() if leader >= 0] or list(partitions)
     if len(choice) > 1 and last in choice:
         choice.remove(last)

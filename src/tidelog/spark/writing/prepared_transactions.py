@@ -1,10 +1,10 @@
-"""Ending transactions that others began, and finding out how they ended.
+"""Ending transactions that other processes began, and finding out how they ended.
 
-To end one needs its id, producer id and epoch, and may be tried any number of times: the coordinator answers a commit
-with NONE if, and only if, that very transaction is committed, now or before. In transaction version 2 each end raises
-the epoch, and the epoch before it is known again; in the older version the epoch stays. An abort by the coordinator,
-because time was over, raises the epoch in both: then the answer is an error, and so it is when the id was forgotten or
-went to somebody else. What became of the transaction then stands in the partitions it wrote to, as its marker.
+Ending a transaction needs its ID, producer ID and epoch, and can be repeated: the coordinator answers a commit with
+NONE if, and only if, that very transaction is committed, now or before. In transaction version 2 each end raises the
+epoch, and the coordinator recognizes the epoch before it; in the older version the epoch stays. An abort by timeout
+raises the epoch in both: then the answer is an error, as it is when the ID expired or was taken over. The outcome of
+the transaction is then in the partitions it wrote to, as its marker.
 """
 
 import time
@@ -29,9 +29,9 @@ VERSION_2 = 2
 OLDER_END = 4
 """The newest EndTxn that does not raise the epoch."""
 _WITH_NAMES = 12
-"""The newest Fetch in which topics have names."""
+"""The newest Fetch with topic names."""
 LISTING_MS = 5_000
-"""A broker that does not list its transactions in time is probably gone."""
+"""A broker that does not list its transactions in this time is probably down."""
 RETRY_S = 0.02
 PATIENCE_S = 60.0
 _FETCH_BYTES = 4 * 1024 * 1024
@@ -45,11 +45,11 @@ _ENDED_ERRORS = frozenset(
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     }
 )
-"""There is no such transaction to be ended in this way."""
+"""There is no such transaction to end in this way."""
 
 
 class Fate(Enum):
-    """UNKNOWN: the records that would tell are deleted."""
+    """UNKNOWN: the records that would show it are deleted."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -57,7 +57,7 @@ class Fate(Enum):
 
 
 def commit(admin: Admin, transactions: Sequence[Transaction]) -> list[Fate]:
-    """Commit them all, and say what became of each; ApiError where the cluster does not answer."""
+    """Commit them all, and return the outcome of each; ApiError if the cluster does not answer."""
     codes = _end(admin, transactions, commit=True)
     return [
         Fate.COMMITTED if code is ErrorCode.NONE else fate(admin, one)
@@ -66,7 +66,7 @@ def commit(admin: Admin, transactions: Sequence[Transaction]) -> list[Fate]:
 
 
 def abort(admin: Admin, transactions: Sequence[Transaction]) -> None:
-    """Abort those that are still open; nobody needs what became of the others."""
+    """Abort those that are still open; the outcome of the others does not matter."""
     _end(admin, transactions, commit=False)
 
 
@@ -104,7 +104,7 @@ def _request(transaction: Transaction, *, commit: bool) -> tuple[EndTxnRequest, 
 
 
 def not_open(admin: Admin, transactions: Sequence[Transaction]) -> list[Transaction]:
-    """Those that are not open any more, so that they could not be committed."""
+    """Those that are not open any more and cannot be committed."""
     described = _described(admin, [one.id for one in transactions])
     return [
         one
@@ -114,7 +114,7 @@ def not_open(admin: Admin, transactions: Sequence[Transaction]) -> list[Transact
 
 
 def left_open(admin: Admin, prefix: str) -> list[Transaction]:
-    """All open transactions whose ids begin like this. ApiError where a broker does not tell."""
+    """All open transactions whose IDs begin with the prefix. ApiError if a broker does not answer."""
     brokers = [broker.node_id for broker in admin.ask(MetadataRequest(topics=[]), ANY).brokers]
     request = ListTransactionsRequest(state_filters=[ONGOING])
     answers = admin.ask_all([(request, broker) for broker in brokers], timeout_ms=LISTING_MS)
@@ -134,7 +134,7 @@ def _described(admin: Admin, ids: Sequence[str]) -> list[TransactionState]:
 
 
 def fate(admin: Admin, transaction: Transaction) -> Fate:
-    """What the first marker behind the transaction's records says, in the first partition that still has it."""
+    """The outcome by the first marker behind the transaction's records, in the first partition that still has it."""
     for place, first in sorted(transaction.first.items()):
         marker = _marker(admin, place, first, transaction)
         if marker is not None:
@@ -143,7 +143,7 @@ def fate(admin: Admin, transaction: Transaction) -> Fate:
 
 
 def _marker(admin: Admin, place: TopicPartition, first: int, transaction: Transaction) -> bool | None:
-    """Whether it says committed; None where the records from `first` on, or some of them, are deleted."""
+    """Whether the marker is a commit; None if the records from `first` on, or some of them, are deleted."""
     offset = first
     until = time.monotonic() + PATIENCE_S
     while first >= 0 and time.monotonic() < until:

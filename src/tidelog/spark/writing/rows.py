@@ -1,4 +1,4 @@
-"""Arrow batches as record batches, handed to a producer: what one task sends."""
+"""Arrow batches as record batches, passed to a producer: what one task sends."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from tidelog.spark.writing.partitioning import Partitioner
 from tidelog.spark.writing.write_options import WriteOptions
 
 PIECE_BYTES = 64 * 1024 * 1024
-"""So many bytes of rows are encoded at once, at most, or one row."""
+"""At most this many bytes of rows, or one row, are encoded at once."""
 
 
 class _Batch(NamedTuple):
@@ -28,7 +28,7 @@ class _Batch(NamedTuple):
 
 
 class RowSender:
-    """Sends rows of one task; `flush` waits until all are acknowledged. ApiError where one cannot be."""
+    """Sends the rows of one task; `flush` waits until all are acknowledged. ApiError if one fails."""
 
     def __init__(self, producer: Producer, options: WriteOptions, columns: Columns) -> None:
         self._producer = producer
@@ -78,7 +78,7 @@ class RowSender:
 
 
 def _pieces(part: Part) -> Iterator[Part]:
-    """The part in slices that are not too large to be encoded at once."""
+    """The part in slices that are small enough to be encoded at once."""
     ends = np.cumsum(part.rows.sizes)
     start = 0
     while start < len(ends):
@@ -92,7 +92,7 @@ def _pieces(part: Part) -> Iterator[Part]:
 
 
 def _batches(placed: encoding.Numbers, sizes: encoding.Numbers, limit: int) -> Iterator[_Batch]:
-    """Rows that are in the order of their partitions as batches of at most `limit` bytes, or of one row."""
+    """Rows sorted by partition as batches of at most `limit` bytes, or of one row."""
     ends = np.cumsum(sizes)
     edges = np.flatnonzero(np.diff(placed)) + 1
     for first, last in zip((0, *edges.tolist()), (*edges.tolist(), len(placed)), strict=True):
@@ -104,6 +104,6 @@ def _batches(placed: encoding.Numbers, sizes: encoding.Numbers, limit: int) -> I
 
 
 def _reach(ends: encoding.Numbers, start: int, limit: int) -> int:
-    """How far from `start` rows are together within the limit, at least one."""
+    """How many rows from `start` on fit the limit, at least one."""
     before = ends[start - 1] if start else 0
     return max(start + 1, int(np.searchsorted(ends, before + limit, side="right")))

@@ -30,7 +30,7 @@ _process: tuple[int, str] = (0, "")
 
 
 def take_transactional_id(key: str, batch: int) -> tuple[str, bool]:
-    """An id for one task of a batch of the query `key`, and whether it is new."""
+    """An ID for one task of a batch of the query `key`, and whether it is new."""
     slots = _slots_of(key)
     for number, last in enumerate(slots):
         if last < batch:
@@ -41,7 +41,7 @@ def take_transactional_id(key: str, batch: int) -> tuple[str, bool]:
 
 
 def _slots_of(key: str) -> list[int]:
-    """A process that was forked has ids of its own."""
+    """A forked process gets its own IDs."""
     global _process  # noqa: PLW0603  what a process is, is global
     if _process[0] != os.getpid():
         _process = (os.getpid(), os.urandom(6).hex())
@@ -50,7 +50,7 @@ def _slots_of(key: str) -> list[int]:
 
 
 class Job(NamedTuple):
-    """One batch of one query, or one job: what all its tasks and its driver know it by."""
+    """One batch of one query, or one batch job: the identity that its tasks and its driver share."""
 
     key: str
     batch: int
@@ -65,8 +65,8 @@ class Written(WriterCommitMessage):
 
 @dataclass
 class Prepared(WriterCommitMessage):
-    """Rows that count once the transaction is committed; None where there were none. `is_new` tells that the id was not
-    used before: a process before may have left a transaction open."""
+    """Rows that count once the transaction is committed; None if there were no rows. `is_new`: the ID was not used
+    before, so an earlier process may have left a transaction open."""
 
     job: Job
     rows: int
@@ -76,7 +76,7 @@ class Prepared(WriterCommitMessage):
 
 @dataclass
 class Recorded(WriterCommitMessage):
-    """The batch has its entry in the ledger already: nothing was written."""
+    """The batch already has its entry in the ledger: nothing was written."""
 
     job: Job
 
@@ -97,7 +97,7 @@ def write(batches: Iterable[pa.RecordBatch], options: WriteOptions, columns: Col
 def prepare(
     batches: Iterable[pa.RecordBatch], options: WriteOptions, columns: Columns, job: Job
 ) -> Prepared | Recorded:
-    """All rows are acknowledged when this returns, in a transaction that is left to the driver."""
+    """All rows are acknowledged when this returns, in a transaction that the driver will end."""
     if is_recorded(options, job):
         return Recorded(job)
     transactional_id, is_new = take_transactional_id(job.key, job.batch)
@@ -130,21 +130,21 @@ def _begun(options: WriteOptions, transactional_id: str) -> TransactionalProduce
 
 
 def is_recorded(options: WriteOptions, job: Job) -> bool:
-    """Whether the batch has its entry already, as far as one task can see: the driver looks again."""
+    """Whether the batch already has its entry, as far as one task can see; the driver checks again."""
     reader = _reader(options.access, job.key)
     try:
         entry = reader.newest()
     except ApiError as error:
         _readers.pop((options.access, job.key)).close()
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return False  # nobody wrote an entry yet
+            return False  # no entry was written yet
         raise
     check_order(entry, job)
     return entry is not None and entry.batch == job.batch and entry.state is not State.VOID
 
 
 def check_order(entry: LedgerEntry | None, job: Job) -> None:
-    """ApiError where the ledger is ahead of the query."""
+    """ApiError if the ledger is ahead of the query."""
     if entry is not None and entry.batch > job.batch:
         raise ApiError(
             ErrorCode.INVALID_TXN_STATE,
@@ -154,7 +154,7 @@ def check_order(entry: LedgerEntry | None, job: Job) -> None:
 
 
 def _sending(options: WriteOptions) -> dict[str, Any]:
-    """The producer's options as keywords; the transactional id is given beside them."""
+    """The producer's options as keywords; the transactional ID is passed separately."""
     chosen = options.producer
     return {field.name: getattr(chosen, field.name) for field in fields(chosen) if field.name != "transactional_id"}
 

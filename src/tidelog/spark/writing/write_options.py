@@ -14,7 +14,7 @@ JOB = "jobName"
 DEFAULT_PREFIX = "tidelog-spark"
 KNOWN = frozenset({BOOTSTRAP, TOPIC, EXACTLY_ONCE, PREFIX, JOB})
 SPARKS_OWN = frozenset({"checkpointlocation", "path", "querytype", "queryname", "includeheaders"})
-"""What Spark hands on, or its own connector takes and ignores in a write."""
+"""Options that Spark passes on, or that its own connector accepts and ignores in a write."""
 
 FORBIDDEN = {
     "key.serializer": "keys are written as the bytes or the text that they are",
@@ -25,7 +25,7 @@ OWNED = {
     "enable.idempotence": "a transaction needs it",
     "acks": "a transaction needs all of them",
 }
-"""Forbidden beside exactlyOnce."""
+"""Not allowed with exactlyOnce."""
 JAVA_ONLY = frozenset(
     {
         "compression.gzip.level",
@@ -40,14 +40,14 @@ JAVA_ONLY = frozenset(
     }
 )
 BATCH_BYTES = 512 * 1024
-"""Of one record batch, where `kafka.batch.size` says nothing: rows come thousands at a time, nothing waits for it."""
+"""The size of record batches unless `kafka.batch.size` is set: rows come by the thousand, so nothing waits."""
 MAX_TRANSACTION_MS = 900_000
-"""As long as brokers allow by default: the time a crash may last."""
+"""The brokers' default limit: how long an outage may last."""
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Checked options. `producer` lacks the transactional id, which every task has its own of."""
+    """Checked options. `producer` lacks the transactional ID, which each task has its own of."""
 
     bootstrap: str
     topic: str | None
@@ -58,12 +58,12 @@ class WriteOptions:
 
     @property
     def access(self) -> Access:
-        """For what is not the rows: the driver's clients and the ledger's."""
+        """For the driver's clients and the ledger's, not for the rows."""
         return Access.of(self.bootstrap, self.producer)
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, streaming: bool) -> "WriteOptions":
-        """BadOption names the option that is missing, unknown or wrong, and what to write instead."""
+        """BadOption for a missing, unknown or invalid option, with what to write instead."""
         named = {name: text for name, text in given.items() if name.lower() not in SPARKS_OWN}
         options = lowered(named, KNOWN)
         exactly_once = value(options, EXACTLY_ONCE, boolean, default=False)

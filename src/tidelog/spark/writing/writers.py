@@ -1,4 +1,4 @@
-"""The two writers that Spark knows. They are made on the driver, travel to tasks, and are made again where a batch is
+"""The two writers that Spark knows. They are created on the driver, sent to tasks, and created again where a batch is
 committed."""
 
 import uuid
@@ -23,7 +23,7 @@ QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """Spark's names for what a task is part of."""
 
 KILLED_WITHIN_S = 3.0
-"""Spark ends the Python worker of a task that it kills two seconds later, if it still runs."""
+"""Spark kills the Python worker of a cancelled task after two seconds if it still runs."""
 
 _ready: set[tuple[Access, bool]] = set()
 _drivers: dict[tuple[Access, str], Driver] = {}
@@ -47,7 +47,7 @@ def batch_writer(options: Any, schema: StructType, *, overwrite: bool) -> "Batch
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """One micro-batch after another. Output mode complete adds all rows each time, as with Spark's own connector."""
+    """One micro-batch after another. Output mode complete appends all rows each time, as with Spark's own connector."""
 
     def __init__(self, options: WriteOptions, found: frame_columns.Columns) -> None:
         self._options = options
@@ -65,14 +65,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
             _commit(self._options.access, of_tasks, job)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Where no task tells which query this is, the next start of the query aborts what is left."""
+        """If no task reports which query this is, the next start of the query aborts what is left."""
         _, job = _task_messages(messages)
         if job is not None:
             _abort(self._options.access, messages, job, 0)
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One job. With `exactlyOnce` all of its rows count or none; a job with a name is written once."""
+    """One batch job. With `exactlyOnce` all of its rows count or none; a named job is written once."""
 
     def __init__(self, options: WriteOptions, found: frame_columns.Columns) -> None:
         self._options = options
@@ -110,7 +110,7 @@ def _job_of_task(prefix: str) -> Job:
 
 
 def _task_messages(messages: Iterable[WriterCommitMessage | None]) -> tuple[list[Prepared | Recorded], Job | None]:
-    """What tasks with exactlyOnce told, and the job they are of."""
+    """The messages of tasks with exactlyOnce, and their job."""
     found = [one for one in messages if isinstance(one, Prepared | Recorded)]
     return found, found[0].job if found else None
 
@@ -128,7 +128,7 @@ def _commit(access: Access, messages: Sequence[Prepared | Recorded], job: Job) -
 
 
 def _abort(access: Access, messages: Iterable[WriterCommitMessage | None], job: Job, patience_s: float) -> None:
-    """With a new driver: whatever one before was writing is settled then."""
+    """Use a new driver, which first resolves what an earlier one was writing."""
     written: list[Transaction] = [one.transaction for one in messages if isinstance(one, Prepared) and one.transaction]
     _drop(access, job)
     driver = Driver(access, job.key)
@@ -145,7 +145,7 @@ def _drop(access: Access, job: Job) -> None:
 
 
 def _prepare(options: WriteOptions) -> None:
-    """Before the first batch is planned: what is wrong with the cluster is told on the driver."""
+    """Before the first batch is planned: report problems of the cluster on the driver."""
     access = options.access
     name = (access, options.exactly_once)
     if name in _ready:
