@@ -1,4 +1,4 @@
-"""Java's key stores and certificates, read with `cryptography`: PKCS#12 as PEM, and a subject as Java prints it."""
+"""Reads Java's key stores and certificates with `cryptography`: PKCS#12 as PEM, and subjects as Java prints them."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-"""The attributes that RFC 2253 has words for; Java prints all others as numbers."""
+"""Attributes with a keyword in RFC 2253; Java prints all others by number."""
 
 _ESCAPED = str.maketrans({char: f"\\{char}" for char in ',=+<>#;"\\'})
 _IA5, _PRINTABLE, _UTF8 = 0x16, 0x13, 0x0C
@@ -24,7 +24,8 @@ _TAGS = {"1.2.840.113549.1.9.1": _IA5, "2.5.4.5": _PRINTABLE, "2.5.4.46": _PRINT
 
 
 def key_as_pem(content: bytes, store_password: str | None, key_password: str | None, option: str) -> bytes:
-    """The private key and its certificates, the key's own first. InvalidOption where the store cannot be read."""
+    """The private key and its certificate chain, its own certificate first. InvalidOption if the store cannot
+    be read."""
     from cryptography.hazmat.primitives import serialization
 
     key, certificate, others = _pkcs12(content, key_password or store_password, option)
@@ -36,7 +37,7 @@ def key_as_pem(content: bytes, store_password: str | None, key_password: str | N
 
 
 def certificates_as_pem(content: bytes, password: str | None, option: str) -> bytes:
-    """All certificates of the store. InvalidOption as above."""
+    """All certificates of the store. InvalidOption if it cannot be read."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
     _, certificate, others = _pkcs12(content, password, option)

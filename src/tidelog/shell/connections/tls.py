@@ -1,7 +1,8 @@
-"""TLS on the broker's sockets: contexts from Kafka's `ssl.*` options, non-blocking streams, and peers' principals.
+"""TLS on the broker's sockets: contexts from Kafka's `ssl.*` options, non-blocking streams, and the principals of
+peers.
 
-Stores are PEM (a file, or the text itself), PKCS#12 or JKS; the file's own format decides between the last two, as in
-Java. A context never changes: a reload makes a new one, and open connections keep theirs.
+Stores are PEM (a file, or the text itself), PKCS#12 or JKS; as in Java, the content of the file decides between the
+last two. A context is immutable: a reload creates a new one, and open connections keep theirs.
 """
 
 import ssl
@@ -23,15 +24,15 @@ from tidelog.shell.event_logger import EventLogger
 
 ANONYMOUS = "User:ANONYMOUS"
 RECORD_BYTES = 16 * 1024
-"""What one TLS record holds at most."""
+"""The maximum payload of a TLS record."""
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
 def server_context(config: BrokerConfig) -> ssl.SSLContext:
-    """What a listener's connections begin with; `config` is that of the listener (`BrokerConfig.of_listener`).
-    InvalidOption where a store is missing or cannot be read."""
+    """The TLS context of a listener; `config` is that of the listener (`BrokerConfig.of_listener`). InvalidOption if a
+    store is missing or cannot be read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _limit(context, config)
     if not _load_key(context, config):
@@ -43,7 +44,7 @@ def server_context(config: BrokerConfig) -> ssl.SSLContext:
 
 
 def client_context(config: BrokerConfig) -> ssl.SSLContext:
-    """What connections to other brokers begin with. InvalidOption as above."""
+    """The TLS context of connections to other brokers. InvalidOption if a store is missing or cannot be read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _limit(context, config)
     context.check_hostname = config.ssl_endpoint_identification_algorithm.lower() == "https"
@@ -53,7 +54,7 @@ def client_context(config: BrokerConfig) -> ssl.SSLContext:
 
 
 def _limit(context: ssl.SSLContext, config: BrokerConfig) -> None:
-    """Versions and ciphers; no renegotiation and no compression."""
+    """Set versions and ciphers; disable renegotiation and compression."""
     unknown = [name for name in config.ssl_enabled_protocols if name not in _VERSIONS]
     if unknown or not config.ssl_enabled_protocols:
         raise InvalidOption(
@@ -68,7 +69,8 @@ def _limit(context: ssl.SSLContext, config: BrokerConfig) -> None:
 
 
 def _choose_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
-    """Java's names of suites for TLS 1.2. Those of TLS 1.3 are always offered: Python cannot choose among them."""
+    """Set the TLS 1.2 cipher suites by their Java names. Those of TLS 1.3 are always offered: Python cannot choose
+    among them."""
     wanted = [_openssl_name(name) for name in names if not name.startswith(("TLS_AES_", "TLS_CHACHA20_"))]
     if not wanted:
         return
@@ -86,7 +88,7 @@ def _openssl_name(name: str) -> str:
 
 
 def _load_key(context: ssl.SSLContext, config: BrokerConfig) -> bool:
-    """Whether there is a key store to load."""
+    """Load the key store; return whether one is configured."""
     if config.ssl_keystore_key:
         if config.ssl_keystore_location:
             raise InvalidOption("ssl.keystore.key and ssl.keystore.location must not both be given")
@@ -112,12 +114,12 @@ def _load_key(context: ssl.SSLContext, config: BrokerConfig) -> bool:
 
 
 def _load_pem(context: ssl.SSLContext, pem: bytes, password: str | None, option: str) -> None:
-    """OpenSSL reads keys from files only: a file of this user's alone, gone at once."""
+    """Load a key. OpenSSL reads keys only from files, so a private temporary file is created and removed at once."""
     with NamedTemporaryFile(prefix="tidelog-tls-") as file:  # mode 0600
         file.write(pem)
         file.flush()
         try:
-            # Without a password OpenSSL would ask the terminal.
+            # Without a password OpenSSL would prompt on the terminal.
             context.load_cert_chain(file.name, password=password or _no_password(option))
         except (ssl.SSLError, OSError) as problem:
             raise InvalidOption(
@@ -133,7 +135,7 @@ def _no_password(option: str) -> Callable[[], str]:
 
 
 def _load_trust(context: ssl.SSLContext, config: BrokerConfig) -> None:
-    """The certificates of `ssl.truststore.*`; those of the machine where none is given."""
+    """Load the certificates of `ssl.truststore.*`, or those of the machine if none are configured."""
     if config.ssl_truststore_certificates:
         if config.ssl_truststore_location:
             raise InvalidOption("ssl.truststore.certificates and ssl.truststore.location must not both be given")
@@ -164,11 +166,11 @@ def _read(location: str, option: str) -> bytes:
 
 
 class TlsStream:
-    """A TLS connection with the calls of a socket that does not block: BlockingIOError where it would."""
+    """A TLS connection with the methods of a non-blocking socket; raises BlockingIOError."""
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._sock = sock
-        self._refused = b""  # the record that did not fit: OpenSSL wants the same bytes again
+        self._refused = b""  # the record that did not fit: OpenSSL requires a retry with the same bytes
         self.fileno = sock.fileno
         self.close = sock.close
         self.pending = sock.pending
@@ -183,7 +185,7 @@ class TlsStream:
             raise BlockingIOError from None
 
     def send(self, data: Buffer, _flags: int = 0) -> int:
-        """How many bytes were taken, a record at a time."""
+        """Send records one by one; return the number of bytes taken."""
         sent = 0
         view = memoryview(data)
         while sent < len(view):
@@ -203,7 +205,8 @@ class TlsStream:
 
 
 def principal_of(sock: ssl.SSLSocket, rules: Sequence[principals.Rule]) -> str | None:
-    """`User:` and the name of the peer's certificate, ANONYMOUS without one; None where no rule matches."""
+    """`User:` and the mapped subject of the peer's certificate; ANONYMOUS without a certificate, None if no rule
+    matches."""
     certificate = sock.getpeercert(binary_form=True)
     if certificate is None:
         return ANONYMOUS
@@ -212,7 +215,7 @@ def principal_of(sock: ssl.SSLSocket, rules: Sequence[principals.Rule]) -> str |
 
 
 def wrap(sock: socket, context: ssl.SSLContext, server_name: str | None) -> ssl.SSLSocket:
-    """A TLS socket whose handshake has not begun; `server_name` is None on the side that serves."""
+    """A TLS socket whose handshake has not begun; `server_name` is None on the server side."""
     return context.wrap_socket(
         sock,
         server_side=server_name is None,
@@ -223,7 +226,7 @@ def wrap(sock: socket, context: ssl.SSLContext, server_name: str | None) -> ssl.
 
 
 class Served(NamedTuple):
-    """How connections to one listener begin, and the files that it was read from, as they were then."""
+    """The TLS settings of one listener, and the state of the files from which they were read."""
 
     context: ssl.SSLContext
     rules: Sequence[principals.Rule]
@@ -231,18 +234,18 @@ class Served(NamedTuple):
 
 
 LOOK_EVERY_S = 1.0
-"""Store files are looked at when a connection comes, at most so often."""
+"""The minimum time between two checks of the store files, which happen when a connection arrives."""
 
 
 class TlsListeners:
-    """The TLS contexts of a broker: one for each listener that has TLS, one for connections to other brokers.
+    """The TLS contexts of a broker: one for each TLS listener, one for connections to other brokers.
 
-    A store file that changed is read again at the next connection; what cannot be read is reported, and the context in
-    use stays.
+    A store file that changed is reloaded at the next connection. If it cannot be read, the error is logged and the
+    current context stays in use.
     """
 
     def __init__(self, config: BrokerConfig, logger: EventLogger) -> None:
-        """InvalidOption where a store is missing or cannot be read."""
+        """Load all contexts; InvalidOption if a store is missing or cannot be read."""
         self._config = config
         self._logger = logger
         self._looked_at = 0.0
@@ -253,14 +256,14 @@ class TlsListeners:
         return f"TlsListeners({', '.join(self._served) or 'none'})"
 
     def server(self, listener: str) -> Served | None:
-        """None where the listener has no TLS."""
+        """The settings of the listener; None if it does not use TLS."""
         if not self._served:
             return None
         self._look_at_files()
         return self._served.get(listener)
 
     def change(self, options: Mapping[str, str]) -> None:
-        """Other dynamic options of this broker from now on."""
+        """Apply changed dynamic options of this broker."""
         self._config = self._config.changed({}, options)
         self._reload(list(self._served))
 
@@ -297,7 +300,7 @@ class TlsListeners:
 def _served(config: BrokerConfig, listener: str) -> Served:
     own = config.of_listener(listener)
     files = [path for path in (own.ssl_keystore_location, own.ssl_truststore_location) if path]
-    stamps = _stamps(dict.fromkeys(files))  # before they are read: a change in between is seen later
+    stamps = _stamps(dict.fromkeys(files))  # before the files are read, so a change in between is detected later
     return Served(server_context(own), principals.parse(own.ssl_principal_mapping_rules), stamps)
 
 
