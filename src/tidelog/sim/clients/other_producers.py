@@ -29,7 +29,7 @@ class OldProducer(TransactionalProducer):
         super().__init__(bootstrap, options, entropy)
         self.versions = versions
 
-    def _speaks(self, now: Time) -> tuple[int, Versions]:
+    def _transaction_version(self, now: Time) -> tuple[int, Versions]:
         del now
         return 0, self.versions
 
