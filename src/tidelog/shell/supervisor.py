@@ -58,11 +58,11 @@ class Supervisor:
         host: str = "127.0.0.1",
         overrides: Mapping[str, str] | None = None,
         restart: bool = False,
-        report: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
+        report: Callable[[str], None] | None = None,
     ) -> None:
         self.folder = Path(folder).absolute()
         self.restart = restart
-        self._report = report
+        self._report = report or print_line
         options = {**cluster_options(self.folder, brokers, overrides), **(overrides or {})}
         self.children = [
             Child(number, self.folder / f"broker-{number}", host, port + number if port else 0, options)
@@ -270,3 +270,10 @@ def _receive(sock: socket.socket, count: int) -> bytes:
             raise ConnectionResetError("connection closed within a response")
         data += part
     return data
+
+
+def print_line(line: str) -> None:
+    """On stderr, in one write: brokers write their log lines to the same pipe, and a line end of its own would come
+    after theirs."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
