@@ -42,6 +42,13 @@ class Pause(NamedTuple):
     paused: bool
 
 
+class SetFrameLimit(NamedTuple):
+    """How long a frame of this connection may be from now on: its client has authenticated."""
+
+    connection: int
+    limit: int
+
+
 class SetConnectionLimits(NamedTuple):
     """How many connections may come from now on: at most `most` at a time and `per_host` from one address (`overrides`
     by address), `rate` a second, and `host_rates` a second from one address (None: from each other one)."""
@@ -182,6 +189,7 @@ Effect = (
     | Close
     | Pause
     | SetConnectionLimits
+    | SetFrameLimit
     | SetListenerOptions
     | SetLogLevels
     | Connect

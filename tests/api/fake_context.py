@@ -80,6 +80,7 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
         replicas=FakeReplicas(),
         controller=FakeController(),
         inter_broker_listener="REPLICATION",
+        has_sasl=False,
         configs=SimpleNamespace(
             topic=lambda name: configs.get(name, {}), group=lambda _: {}, groups=list, overrides=configs
         ),

@@ -14,7 +14,7 @@ from tidelog.api.registry import APIS
 from tidelog.wire import codec
 from tidelog.wire.messages import SCHEMAS
 
-SERVED = [api for api in APIS.values() if api.caller == "anyone"]
+SERVED = [api for api in APIS.values() if api.caller in {"anyone", "sasl"}]
 MEGABYTE = 1024 * 1024
 
 

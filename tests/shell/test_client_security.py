@@ -1,34 +1,11 @@
 """Clients on connections with TLS and SASL, to a real Kafka that wants them, and what they say where it goes wrong."""
 
-from base64 import b64encode
-
 import pytest
 
 from tests.compatibility.differential.secured import CLIENT
 from tidelog.client.options import ConsumerOptions, ProducerOptions, parse
-from tidelog.errors import ApiError, InvalidOption
-from tidelog.shell.client_security import scram, security_of
-
-
-def exchange_of(script, said):
-    """A server that answers in turn."""
-
-    def exchange(text):
-        said.append(text.decode())
-        return script[len(said) - 1].encode()
-
-    return exchange
-
-
-def test_scram_is_that_of_rfc_7677():
-    nonce, both = "rOprNGfwEbeRWgbNEkqO", "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
-    answers = [f"r={both},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="]
-    said = []
-    scram(exchange_of(answers, said), "sha256", "user", "pencil", nonce)
-    assert said == ["n,,n=user,r=" + nonce, f"c=biws,r={both},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="]
-    for odd in (f"v={b64encode(bytes(32)).decode()}", "e=other-error"):
-        with pytest.raises(ApiError, match="does not prove that it knows the password"):
-            scram(exchange_of([answers[0], odd], []), "sha256", "user", "pencil", nonce)
+from tidelog.errors import InvalidOption
+from tidelog.shell.client_security import security_of
 
 
 @pytest.mark.parametrize(

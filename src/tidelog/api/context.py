@@ -13,7 +13,7 @@ from tidelog.controller.controller import Controller
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
-from tidelog.effects import Effect, Event
+from tidelog.effects import Deferred, Effect, Event
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity import Unsound
 from tidelog.log.log import Log
@@ -24,6 +24,12 @@ from tidelog.partition.throttle import Throttle
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
+from tidelog.wire.messages.security.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
 Push = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 """The requests that a controller sends to brokers."""
@@ -129,6 +135,11 @@ class Broker(Protocol):
 
     @property
     def inter_broker_listener(self) -> str: ...
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether a listener of this broker has SASL."""
+        ...
 
     @property
     def configs(self) -> "Configs": ...
@@ -268,6 +279,16 @@ class Quotas(Protocol):
         """(whether it may be done, milliseconds to wait)."""
 
 
+class Authentication(Protocol):
+    """Who is at the other end of one connection."""
+
+    def handshake(self, request: SaslHandshakeRequest, context: "Context") -> SaslHandshakeResponse: ...
+
+    def authenticate(
+        self, request: SaslAuthenticateRequest, context: "Context"
+    ) -> SaslAuthenticateResponse | Deferred: ...
+
+
 class Configs(Protocol):
     """The mirror of the tree's `/config`: explicit values only, by entity."""
 
@@ -275,6 +296,12 @@ class Configs(Protocol):
 
     def broker(self, broker_id: int | None) -> dict[str, str]:
         """The dynamic values of one broker, or the cluster-wide defaults for None."""
+
+    def user(self, name: str) -> dict[str, str]:
+        """SCRAM credentials by mechanism, and quotas."""
+
+    def users(self) -> list[str]:
+        """The users that have values."""
 
     def group(self, name: str) -> dict[str, str]: ...
 
@@ -317,3 +344,5 @@ class Context:
     effects: list[Effect]
     bill: Bill | None = None
     """None unless a quota is set."""
+    authentication: "Authentication | None" = None
+    """Only on a listener with SASL."""

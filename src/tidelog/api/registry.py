@@ -11,14 +11,15 @@ from typing import Any, Literal, NamedTuple
 
 from tidelog.wire.messages import SCHEMAS
 
-Caller = Literal["anyone", "broker", "tidelog"]
+Caller = Literal["anyone", "broker", "tidelog", "sasl"]
 
 
 class Api(NamedTuple):
     """`low`..`high` are decoded and served; `advertised_low` is what ApiVersions reports (KAFKA-18659 for Produce).
 
     `caller` "broker" is served and advertised on the inter-broker listener only, "tidelog" advertised to Tidelog's own
-    clients only: others would not know what it is. `operation` is what an authorizer is asked for. `module` is below
+    clients only: others would not know what it is. "sasl" is served to anyone and advertised by brokers with a SASL
+    listener. `operation` is what an authorizer is asked for. `module` is below
     `tidelog.api`, and `function` in it.
     """
 
@@ -78,6 +79,7 @@ APIS: dict[int, Api] = {
         _api(14, "Group READ", f"{_GROUPS}:sync_group"),  # SyncGroup
         _api(15, "Group DESCRIBE", f"{_GROUPS}:describe_groups"),  # DescribeGroups
         _api(16, "Cluster DESCRIBE, or Group DESCRIBE", f"{_GROUPS}:submit"),  # ListGroups
+        _api(17, "none", "security.sasl:handshake", caller="sasl"),  # SaslHandshake
         _api(18, "none"),  # ApiVersions
         _api(19, "Cluster CREATE, or Topic CREATE", f"{_TOPICS}:create_topics"),  # CreateTopics
         _api(20, "Topic DELETE", f"{_TOPICS}:delete_topics"),  # DeleteTopics
@@ -93,6 +95,7 @@ APIS: dict[int, Api] = {
         _api(33, "Topic or Cluster ALTER_CONFIGS", f"{_CONFIGS}:alter_configs"),  # AlterConfigs
         _api(34, "Cluster ALTER"),  # AlterReplicaLogDirs
         _api(35, "Cluster DESCRIBE"),  # DescribeLogDirs
+        _api(36, "none", "security.sasl:authenticate", caller="sasl"),  # SaslAuthenticate
         _api(37, "Topic ALTER", f"{_TOPICS}:create_partitions"),  # CreatePartitions
         _api(42, "Group DELETE", f"{_GROUPS}:submit"),  # DeleteGroups
         _api(43, "Cluster ALTER", _TO_CONTROLLER),  # ElectLeaders
@@ -103,6 +106,7 @@ APIS: dict[int, Api] = {
         _api(48, "Cluster DESCRIBE_CONFIGS"),  # DescribeClientQuotas
         _api(49, "Cluster ALTER_CONFIGS", _TO_CONTROLLER),  # AlterClientQuotas
         _api(50, "Cluster DESCRIBE"),  # DescribeUserScramCredentials
+        _api(51, "Cluster ALTER", _TO_CONTROLLER, caller="sasl"),  # AlterUserScramCredentials
         _api(56, "Cluster CLUSTER_ACTION", _TO_CONTROLLER, caller="broker", low=3),  # AlterPartition
         _api(60, "Cluster DESCRIBE"),  # DescribeCluster
         _api(61, "Topic READ"),  # DescribeProducers

@@ -10,7 +10,13 @@ from tidelog.config.families.coordinator_options import GroupOptions, Transactio
 from tidelog.config.families.log_options import LogOptions
 from tidelog.config.families.network_options import NetworkOptions, QuotaOptions
 from tidelog.config.families.replication_options import ReplicationOptions
-from tidelog.config.families.security_options import AccessOptions, OauthOptions, SaslOptions, SslOptions
+from tidelog.config.families.security_options import (
+    AccessOptions,
+    OauthOptions,
+    SaslOptions,
+    SaslOptionsOfJava,
+    SslOptions,
+)
 from tidelog.config.families.tidelog_options import OwnOptions, ZookeeperOptions
 from tidelog.config.families.unsupported_options import (
     JavaOptions,
@@ -47,6 +53,7 @@ class BrokerConfig(
     AccessOptions,
     SslOptions,
     SaslOptions,
+    SaslOptionsOfJava,
     OauthOptions,
     RaftOptions,
     RemoteOptions,

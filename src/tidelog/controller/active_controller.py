@@ -36,6 +36,7 @@ from tidelog.controller.commands.reassignment import (
     finish_moves,
     list_reassignments,
 )
+from tidelog.controller.commands.scram_credentials import alter_scram_credentials
 from tidelog.controller.commands.topics import create_topics
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Command, Steps
@@ -52,6 +53,7 @@ from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdown
 from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
 from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tidelog.wire.messages.security.scram_credentials import AlterUserScramCredentialsRequest
 from tidelog.wire.messages.topics.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from tidelog.wire.messages.topics.create_topics import CreateTopicsRequest
@@ -96,6 +98,10 @@ class ActiveController:
             CreatePartitionsRequest: ("create partitions", lambda r: create_partitions(term, r)),
             DeleteTopicsRequest: ("delete topics", lambda r: delete_topics(term, self.deletions, r)),
             AlterClientQuotasRequest: ("alter quotas", lambda r: alter_quotas(term, self.logs, r)),
+            AlterUserScramCredentialsRequest: (
+                "alter SCRAM credentials",
+                lambda r: alter_scram_credentials(term, self.logs, r),
+            ),
             AlterConfigsRequest: ("alter configs", lambda r: configs.replace(term, self.logs, r)),
             IncrementalAlterConfigsRequest: (
                 "alter configs",

@@ -19,6 +19,7 @@ from tidelog.effects import Effect, Event, SetConnectionLimits, SetListenerOptio
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity import Unsound
 from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
+from tidelog.node.authentication import sasl_listeners
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.controller_pushes import Assignments, PushOrder
 from tidelog.node.event_log import EventLog
@@ -40,6 +41,7 @@ from tidelog.partition.partition import Partition
 from tidelog.partition.throttle import ReplicationThrottles
 from tidelog.partition.truncation import Generation
 from tidelog.ports import Disk
+from tidelog.security.scram import Credential, parse_credential
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
@@ -80,6 +82,9 @@ class BrokerState:
         self.config = config
         self.effects = effects
         self.inter_broker_listener = inter_broker_listener(config)
+        self.sasl = sasl_listeners(config, self._scram_credential, entropy)
+        """Listeners with SASL, by name."""
+        self.has_sasl = bool(self.sasl)
         self.image = ClusterImage()
         timeout_ms = config.log_dir_failure_timeout_ms
         self.log_dir_events = LogDirEvents(self.broker_id, timeout_ms, store.submit, effects, entropy, lambda: self.now)
@@ -226,6 +231,9 @@ class BrokerState:
         )
 
     # What handlers and coordinators call.
+
+    def _scram_credential(self, mechanism: str, user: str) -> Credential | None:
+        return parse_credential(self.configs.user(user).get(mechanism, ""))
 
     def leader_of(self, partition: TopicPartition, office: TopicPartition, epoch: int) -> int | None:
         """NO_LEADER if there is no leader, None if the partition was deleted."""

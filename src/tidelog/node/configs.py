@@ -62,6 +62,15 @@ class ConfigMirror:
     def broker(self, broker_id: int | None) -> dict[str, str]:
         return self._values.get(f"brokers/{tree.DEFAULT_ENTITY if broker_id is None else broker_id}", {})
 
+    def user(self, name: str) -> dict[str, str]:
+        """The user's quotas, and SCRAM credentials by mechanism."""
+        return self._values.get(f"users/{node_name(name)}", {})
+
+    def users(self) -> list[str]:
+        """The users that have values."""
+        places = [place for place, values in self._values.items() if values and place.startswith("users/")]
+        return [unquote(place.removeprefix("users/")) for place in places if "/clients/" not in place]
+
     def group(self, name: str) -> dict[str, str]:
         return self._values.get(f"groups/{node_name(name)}", {})
 

@@ -12,6 +12,7 @@ from typing import Any
 from tidelog.api.context import Bill
 from tidelog.api.registry import APIS
 from tidelog.effects import Part
+from tidelog.node.authentication import Authentication
 from tidelog.node.purgatory import Wait
 from tidelog.wire.codec import API_VERSIONS, encode_response
 from tidelog.wire.repeated import Repeated
@@ -72,6 +73,8 @@ class Connection:
     repeated: Repeated = field(default_factory=Repeated)
     paused: bool = False
     broken: bool = False
+    authentication: Authentication | None = None
+    """Only on a listener with SASL."""
     tokens: set[int] = field(default_factory=set)
     """Of its requests that are not answered yet."""
 

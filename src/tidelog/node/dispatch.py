@@ -5,7 +5,7 @@ assertion stops the process, because then the state itself is in doubt.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
 from struct import Struct
@@ -17,9 +17,11 @@ from tidelog.api.registry import APIS
 from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, Send
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
+from tidelog.node.authentication import Authentication
 from tidelog.node.connections import Connection, Ticket, answerable
 from tidelog.node.purgatory import Purgatory
 from tidelog.node.throttling import Billing, Muting
+from tidelog.security.sasl import SaslListener
 from tidelog.wire.codec import API_VERSIONS, RequestHeader, decode_request, encode_response
 
 PAUSE_ABOVE = 500
@@ -35,7 +37,15 @@ SELF = Connection(0, "", "self", "ANONYMOUS")
 class Dispatch:
     """Calls handlers and sends what they answer. `effects` is the node's list of effects of the present input."""
 
-    def __init__(self, broker: Broker, purgatory: Purgatory, effects: list[Effect], listener: str) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        purgatory: Purgatory,
+        effects: list[Effect],
+        listener: str,
+        sasl: Mapping[str, SaslListener],
+    ) -> None:
+        """`listener` is that between brokers; `sasl` has the listeners with SASL, by name."""
         self._broker = broker
         self._purgatory = purgatory
         self._effects = effects
@@ -43,6 +53,7 @@ class Dispatch:
         self._quotas = broker.quotas
         self.muting = Muting(effects)
         self.billing = Billing(broker.quotas, self.muting)
+        self._sasl = sasl
         self._handlers: dict[int, Callable[[Any, Context], Any]] = {}
         self._connections: dict[int, Connection] = {}
         self._tickets: dict[int, Ticket] = {}
@@ -57,7 +68,11 @@ class Dispatch:
         return f"<Dispatch {len(self._connections)} connections, {len(self._tickets)} requests open>"
 
     def opened(self, number: int, listener: str, peer: str, principal: str) -> None:
-        self._connections[number] = Connection(number, listener, peer, principal)
+        connection = self._connections[number] = Connection(number, listener, peer, principal)
+        sasl = self._sasl.get(listener)
+        if sasl is not None:
+            limit = self._broker.config.socket_request_max_bytes
+            connection.authentication = Authentication(number, peer, sasl, self._effects, limit)
 
     def closed(self, number: int) -> None:
         """Drop the deferred answers of the connection."""
@@ -82,6 +97,8 @@ class Dispatch:
         if connection is None:
             return
         for frame in frames:
+            if connection.authentication is not None and not self._is_admitted(connection, frame, now):
+                continue
             try:
                 self._request(connection, frame, now)
             except ProtocolViolation as violation:
@@ -92,6 +109,14 @@ class Dispatch:
         if connection.pipeline.waiting > PAUSE_ABOVE and not connection.paused:
             connection.paused = True
             self._effects.append(Pause(number, paused=True))
+
+    def _is_admitted(self, connection: Connection, frame: memoryview, now: Time) -> bool:
+        authentication = connection.authentication
+        assert authentication is not None
+        if not authentication.admits(frame, now.mono):
+            return False
+        connection.principal = authentication.principal or connection.principal
+        return True
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         fields = {"peer": connection.peer, "reason": reason}
@@ -173,6 +198,8 @@ class Dispatch:
             connection.principal,
             next(self._tokens),
             [],
+            None,
+            connection.authentication,
         )
 
     def send_to_self(self, key: int, version: int, request: Any, owner: str, token: int, now: Time) -> None:

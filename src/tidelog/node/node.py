@@ -17,6 +17,7 @@ from tidelog.errors import ProtocolViolation
 from tidelog.log.examination import Verdict
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
 from tidelog.node import fetching, isr, verifying
+from tidelog.node.authentication import sasl_login
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
@@ -69,8 +70,14 @@ class Node:
         )
         broker = self.broker
         self.replicas = broker.replicas
-        self.dispatch = Dispatch(broker, self.purgatory, self._effects, broker.inter_broker_listener)
-        self.peers = Peers(f"broker-{broker.broker_id}", self._endpoint, self._out, config.request_timeout_ms)
+        self.dispatch = Dispatch(broker, self.purgatory, self._effects, broker.inter_broker_listener, broker.sasl)
+        self.peers = Peers(
+            f"broker-{broker.broker_id}",
+            self._endpoint,
+            self._out,
+            config.request_timeout_ms,
+            sasl_login(config, entropy),
+        )
         self.upkeep = Upkeep(broker, disk, self._effects, self._out)
         broker.uncleanable = self.upkeep.cleaning.uncleanable
         self.stopping = Stopping(self._effects)
@@ -327,7 +334,7 @@ class Node:
     def _peer_answered(self, connection: int, frames: Iterable[memoryview]) -> None:
         for frame in frames:
             try:
-                for owner, token, response in self.peers.received(connection, frame):
+                for owner, token, response in self.peers.received(connection, frame, self.now.mono):
                     self._answer(owner, token, response)
             except ProtocolViolation as violation:
                 self.peers.close(connection, str(violation))

@@ -6,16 +6,25 @@ to itself the same way, without a socket.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tidelog.alarms import Alarm
 from tidelog.api.context import PENDING, Context, Pending
 from tidelog.controller.refusals import not_controller
-from tidelog.effects import CONTROLLER, Close, Connect, Effect, PeerRequest, Reply, Send
+from tidelog.effects import CONTROLLER, Close, Connect, Effect, Event, PeerRequest, Reply, Send
+from tidelog.errors import ApiError
 from tidelog.model import Endpoint, Time
 from tidelog.wire.codec import decode_response, encode_request
+from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+AUTHENTICATE = 36
+LOGIN = 0
+"""The token of requests that only log in."""
+
+Login = Callable[[], tuple[str, Generator[bytes, bytes, None]]]
+"""→ the mechanism, and the exchange: yields what this broker sends, is sent what the other answers."""
 
 VERSIONS = {0: 12, 1: 17, 4: 7, 5: 4, 6: 8, 7: 3, 19: 7, 23: 4, 24: 5, 27: 2, 56: 3}
 """The versions that brokers use among themselves; forwarded requests keep their own."""
@@ -38,6 +47,8 @@ class Channel:
     owner: str
     connection: int
     open: bool = False
+    exchange: Generator[bytes, bytes, None] | None = None
+    """While this broker logs in."""
     queue: deque[tuple[Any, int, int]] = field(default_factory=deque)
     sent: deque[Sent] = field(default_factory=deque)
     correlation_id: int = 0
@@ -50,12 +61,19 @@ class Answer(NamedTuple):
 
 
 class Peers:
-    """All channels of a broker. `find` gives a broker's inter-broker endpoint, None while it is not known."""
+    """All channels of a broker. `find` gives a broker's inter-broker endpoint, None while it is not known. `login` is
+    given where brokers use SASL among themselves."""
 
     def __init__(
-        self, client_id: str, find: Callable[[int], Endpoint | None], effects: list[Effect], timeout_ms: int
+        self,
+        client_id: str,
+        find: Callable[[int], Endpoint | None],
+        effects: list[Effect],
+        timeout_ms: int,
+        login: Login | None = None,
     ) -> None:
         self._client_id = client_id
+        self._login = login
         self._find = find
         self._effects = effects
         self._timeout_ms = timeout_ms
@@ -106,12 +124,38 @@ class Peers:
         if channel is None:
             self._effects.append(Close(connection))
             return
+        if self._login is None:
+            self._open(channel, now)
+        else:
+            mechanism, channel.exchange = self._login()
+            self._send(channel, SaslHandshakeRequest(mechanism=mechanism), 1, LOGIN, now)
+
+    def _open(self, channel: Channel, now: int) -> None:
         channel.open = True
         while channel.queue:
             request, version, token = channel.queue.popleft()
             self._send(channel, request, version, token, now)
 
-    def received(self, connection: int, frame: memoryview) -> Iterator[Answer]:
+    def _log_in(self, channel: Channel, answer: Any, now: int) -> None:
+        """Go on with the exchange after this answer to SaslHandshake or SaslAuthenticate."""
+        assert channel.exchange is not None
+        try:
+            if answer.error_code:
+                reason = getattr(answer, "error_message", None) or f"it offers {', '.join(answer.mechanisms)}"
+                raise ApiError(answer.error_code, reason)
+            said = bytes(answer.auth_bytes) if answer.__key__ == AUTHENTICATE else None
+            token = next(channel.exchange) if said is None else channel.exchange.send(said)
+        except StopIteration:
+            channel.exchange = None
+            self._open(channel, now)
+        except ApiError as refusal:
+            fields = {"broker": channel.target, "reason": refusal.message}
+            self._effects.append(Event("peer.login_failed", fields, level="error"))
+            self.close(channel.connection, "the login failed")
+        else:
+            self._send(channel, SaslAuthenticateRequest(auth_bytes=token), 2, LOGIN, now)
+
+    def received(self, connection: int, frame: memoryview, now: int) -> Iterator[Answer]:
         """The answer in this frame; views in it live as long as the caller's turn."""
         channel = self._by_connection.get(connection)
         if channel is None or not channel.sent:
@@ -123,6 +167,9 @@ class Peers:
             return
         channel.sent.popleft()
         self._stop_awaiting(sent)
+        if channel.exchange is not None:
+            self._log_in(channel, response, now)
+            return
         yield Answer(channel.owner, sent.token, response)
 
     def lost(self, connection: int) -> None:
@@ -131,7 +178,8 @@ class Peers:
         if channel is None:
             return
         del self._channels[channel.target, channel.owner]
-        self.answers.extend(Answer(channel.owner, sent.token, None) for sent in channel.sent)
+        asked = channel.sent if channel.exchange is None else ()  # a login is nobody's request
+        self.answers.extend(Answer(channel.owner, sent.token, None) for sent in asked)
         if channel.sent:
             self._stop_awaiting(channel.sent[0])
         self.answers.extend(Answer(channel.owner, token, None) for _, _, token in channel.queue)

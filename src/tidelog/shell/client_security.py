@@ -1,32 +1,28 @@
-"""TLS and SASL on a client's new connection, before any other request. Tidelog's brokers do not support them; its
-clients, and so Spark, need them to reach secured Kafka clusters.
+"""TLS and SASL on a client's new connection, before anything else is said there. The clients of
+Tidelog's commands and of Spark use them.
 
 Names are those of Kafka's Java clients. Certificates and keys are PEM; mechanisms are PLAIN and SCRAM.
 """
 
-import hashlib
-import hmac
 import os
 import re
 import socket
 import ssl
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Sequence
+from base64 import b64encode
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from tidelog.client.options import ClientOptions
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
+from tidelog.security import sasl, scram
 from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 HANDSHAKE, AUTHENTICATE = 17, 36
 VERSIONS = {HANDSHAKE: 1, AUTHENTICATE: 2}
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-MECHANISMS = ("PLAIN", *HASHES)
-
-Exchange = Callable[[bytes], bytes]
 
 
 @dataclass(frozen=True)
@@ -67,18 +63,18 @@ class Security:
             known = ", ".join(response.mechanisms)
             raise ApiError(ErrorCode(response.error_code), f"{host} knows {known}, not sasl.mechanism {self.mechanism}")
 
-        def exchange(token: bytes) -> bytes:
-            answer = _call(sock, AUTHENTICATE, SaslAuthenticateRequest(auth_bytes=token), self.client_id)
-            if answer.error_code:
-                raise ApiError(
-                    ErrorCode(answer.error_code), f"{host} refuses user {self.user!r}: {answer.error_message}"
-                )
-            return bytes(answer.auth_bytes)
-
-        if self.mechanism == "PLAIN":
-            exchange(f"\0{self.user}\0{self.password}".encode())
-        else:
-            scram(exchange, HASHES[self.mechanism], self.user, self.password, b64encode(os.urandom(18)).decode())
+        exchange = sasl.client_exchange(
+            self.mechanism, self.user, self.password, b64encode(os.urandom(scram.NONCE_BYTES)).decode()
+        )
+        token = next(exchange)
+        with suppress(StopIteration):
+            while True:
+                answer = _call(sock, AUTHENTICATE, SaslAuthenticateRequest(auth_bytes=token), self.client_id)
+                if answer.error_code:
+                    raise ApiError(
+                        ErrorCode(answer.error_code), f"{host} refuses user {self.user!r}: {answer.error_message}"
+                    )
+                token = exchange.send(bytes(answer.auth_bytes))
 
 
 class Stream:
@@ -118,8 +114,8 @@ def security_of(options: ClientOptions) -> Security | None:
 
 def _credentials(options: ClientOptions) -> tuple[str, str, str]:
     mechanism = options.sasl_mechanism.upper()
-    if mechanism not in MECHANISMS:
-        raise InvalidOption(f"sasl.mechanism is one of {', '.join(MECHANISMS)}, not {options.sasl_mechanism!r}")
+    if mechanism not in sasl.SUPPORTED:
+        raise InvalidOption(f"sasl.mechanism is one of {', '.join(sasl.SUPPORTED)}, not {options.sasl_mechanism!r}")
     found = dict(re.findall(r"""\b(username|password)\s*=\s*["']([^"']*)["']""", options.sasl_jaas_config))
     if found.keys() != {"username", "password"}:
         raise InvalidOption('sasl.jaas.config is needed, with username="…" and password="…"')
@@ -142,27 +138,6 @@ def _context(options: ClientOptions) -> ssl.SSLContext:
         ) from None
     context.check_hostname = options.ssl_endpoint_identification_algorithm.lower() == "https"
     return context
-
-
-def scram(exchange: Exchange, digest: str, user: str, password: str, nonce: str) -> None:
-    """SCRAM (RFC 5802), the client side; ApiError if the server cannot prove that it knows the password."""
-    first = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
-    challenge = exchange(f"n,,{first}".encode()).decode()
-    fields = _fields(challenge)
-    salted = hashlib.pbkdf2_hmac(digest, password.encode(), b64decode(fields["s"]), int(fields["i"]))
-    without_proof = f"c=biws,r={fields['r']}"
-    everything = f"{first},{challenge},{without_proof}".encode()
-    key = hmac.digest(salted, b"Client Key", digest)
-    signature = hmac.digest(hashlib.new(digest, key).digest(), everything, digest)
-    proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
-    last = _fields(exchange(f"{without_proof},p={b64encode(proof).decode()}".encode()).decode())
-    wanted = hmac.digest(hmac.digest(salted, b"Server Key", digest), everything, digest)
-    if not fields["r"].startswith(nonce) or not hmac.compare_digest(b64decode(last.get("v", "")), wanted):
-        raise ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker does not prove that it knows the password")
-
-
-def _fields(text: str) -> dict[str, str]:
-    return {part[0]: part[2:] for part in text.split(",")}
 
 
 def _call(sock: socket.socket, key: int, request: Any, client_id: str) -> Any:

@@ -19,6 +19,7 @@ from tidelog.model import Endpoint, id_text
 from tidelog.node.node import Node
 from tidelog.ports import Create, MetadataStore, Read, StoreResult
 from tidelog.ports import Node as StoreNode
+from tidelog.security import sasl
 from tidelog.shell.connections import acceptor
 from tidelog.shell.connections.tls import TlsListeners
 from tidelog.shell.connections.traffic import clock
@@ -29,9 +30,6 @@ from tidelog.shell.server import Server
 from tidelog.shell.store.store_address import StoreUnavailable, address_of, open_store, session_timeout_ms
 from tidelog.shell.store.store_thread import Session, StoreThread
 from tidelog.shell.thread_pool import NO_TOKEN
-
-SERVED = ("PLAINTEXT", "SSL")
-"""The security protocols that a listener may have."""
 
 
 class HostedBroker:
@@ -200,10 +198,11 @@ def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket
     bound: list[tuple[Endpoint, socket.socket]] = []
     inter_broker = listeners.inter_broker_listener(config)
     for endpoint in listeners.bound(config):
-        if endpoint.security not in SERVED:
-            raise CannotStart(
-                f"Listener {endpoint.listener} has protocol {endpoint.security}; expected {' or '.join(SERVED)}."
-            )
+        if endpoint.security.startswith("SASL"):
+            own = config.of_listener(endpoint.listener)
+            sasl.check(own)
+            if endpoint.listener == inter_broker:
+                sasl.client(own, os.urandom)
         try:
             sock = acceptor.bind(endpoint.host, endpoint.port, config.socket_listen_backlog_size)
         except OSError as error:

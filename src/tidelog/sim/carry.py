@@ -17,6 +17,7 @@ from tidelog.effects import (
     Replace,
     Send,
     SetConnectionLimits,
+    SetFrameLimit,
     SetListenerOptions,
     SetLogLevels,
     Stop,
@@ -59,7 +60,7 @@ class Carrier:
                 self.close(connection)
             case Pause(connection, paused):
                 self.pause(connection, paused=paused)
-            case SetConnectionLimits() | SetListenerOptions() | SetLogLevels():
+            case SetConnectionLimits() | SetFrameLimit() | SetListenerOptions() | SetLogLevels():
                 pass  # the simulator has neither connection limits nor log lines
             case Connect(connection, address, port):
                 self.world.network.connect(self.life, connection, address, port)

@@ -6,13 +6,8 @@ import pytest
 
 from tests.api.fake_context import context
 from tidelog.api.cluster import describe_client_quotas
-from tidelog.api.security import scram_credentials
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from tidelog.wire.messages.security.scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    UserName,
-)
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 THERE = [
@@ -76,13 +71,3 @@ def test_a_filter_matches_each_component(components, strict, numbers):
 def test_a_bad_filter_is_refused(components, code):
     answer = ask(*components)
     assert (answer.error_code, answer.entries) == (code, None)
-
-
-def test_nobody_has_scram_credentials():
-    def asked(*names):
-        request = DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name in names] or None)
-        results = scram_credentials.handle(request, context()).results
-        return [(each.user, each.error_code) for each in results]
-
-    assert asked() == []
-    assert asked("u", "v", "v") == [("u", ErrorCode.RESOURCE_NOT_FOUND), ("v", ErrorCode.DUPLICATE_RESOURCE)]

@@ -49,7 +49,9 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     among_brokers = context.listener == context.broker.inter_broker_listener
     return ApiVersionsResponse(
-        api_keys=_served(among_brokers=among_brokers, to_ours=request.client_software_name == OURS),
+        api_keys=_served(
+            among_brokers=among_brokers, to_ours=request.client_software_name == OURS, sasl=context.broker.has_sasl
+        ),
         supported_features=[
             SupportedFeatureKey(name=feature.name, min_version=feature.low, max_version=feature.high)
             for feature in FEATURES
@@ -64,9 +66,10 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
 
 
 @cache
-def _served(*, among_brokers: bool, to_ours: bool) -> list[ApiVersion]:
+def _served(*, among_brokers: bool, to_ours: bool, sasl: bool) -> list[ApiVersion]:
     """The same response for every new connection; it is never modified."""
-    callers = {"anyone"} | ({"broker"} if among_brokers else set()) | ({"tidelog"} if to_ours else set())
+    callers = {"anyone"}
+    callers |= {caller for caller, holds in (("broker", among_brokers), ("tidelog", to_ours), ("sasl", sasl)) if holds}
     return [
         ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)
         for api in APIS.values()

@@ -1,28 +1,43 @@
-"""DescribeUserScramCredentials (50): users with SCRAM credentials (KIP-554). The cluster stores none: every requested
-user is RESOURCE_NOT_FOUND, like a user without credentials in Kafka.
-"""
+"""DescribeUserScramCredentials (50): who has SCRAM credentials, by mechanism and iterations (KIP-554)."""
 
 from collections import Counter
 
 from tidelog.api.context import Context
 from tidelog.errors import ErrorCode
+from tidelog.security import scram
 from tidelog.wire.messages.security.scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
 
 
-def handle(request: DescribeUserScramCredentialsRequest, _context: Context) -> DescribeUserScramCredentialsResponse:
-    counted = Counter(user.name for user in request.users or ())
-    return DescribeUserScramCredentialsResponse(
-        results=[_result(name, times) for name, times in counted.items()],
-    )
-
-
-def _result(name: str, times: int) -> DescribeUserScramCredentialsResult:
-    if times > 1:
-        code, message = ErrorCode.DUPLICATE_RESOURCE, f"The user {name!r} appears more than once in the request."
+def handle(request: DescribeUserScramCredentialsRequest, context: Context) -> DescribeUserScramCredentialsResponse:
+    """Those that are named, or every user with credentials."""
+    if request.users:
+        counted = Counter(user.name for user in request.users)
+        results = [_result(name, times, context) for name, times in counted.items()]
     else:
+        results = [_result(name, 1, context) for name in sorted(context.broker.configs.users())]
+        results = [result for result in results if not result.error_code]
+    return DescribeUserScramCredentialsResponse(results=results)
+
+
+def _result(name: str, times: int, context: Context) -> DescribeUserScramCredentialsResult:
+    if times > 1:
+        code, message = ErrorCode.DUPLICATE_RESOURCE, f"The user {name!r} may be named once in a request."
+        return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message)
+    values = context.broker.configs.user(name)
+    known = {
+        each: scram.parse_credential(values[each.name]) for each in scram.BY_NUMBER.values() if each.name in values
+    }
+    found = [
+        CredentialInfo(mechanism=mechanism.number, iterations=credential.iterations)
+        for mechanism, credential in known.items()
+        if credential is not None
+    ]
+    if not found:
         code, message = ErrorCode.RESOURCE_NOT_FOUND, f"The user {name!r} has no SCRAM credentials."
-    return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message)
+        return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message)
+    return DescribeUserScramCredentialsResult(user=name, credential_infos=found)

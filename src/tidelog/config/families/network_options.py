@@ -61,7 +61,7 @@ class NetworkOptions(Options):
     early_start_listeners = strings(None, "Listeners that open before authorization is ready.", ignored=True)
     connections_max_idle_ms = long(600_000, "Idle time after which a connection is closed.")
     connection_failed_authentication_delay_ms = integer(
-        100, "Delay before a connection that failed authentication is closed.", at_least=0, ignored=True
+        100, "Delay before a connection that failed authentication is closed.", at_least=0
     )
     max_connections = integer(MAX_INT, "Maximum number of connections.", at_least=0, dynamic=CLUSTER_WIDE)
     max_connections_per_ip = integer(

@@ -73,7 +73,6 @@ class AccessOptions(Options, ignored=True):
         dynamic=PER_BROKER,
     )
     security_providers = string(None, "Java's security providers.")
-    connections_max_reauth_ms = long(0, "Time after which a connection must authenticate again; 0 means never.")
     delegation_token_expiry_check_interval_ms = long(
         3_600_000, "Interval between checks for expired tokens.", at_least=1
     )
@@ -82,12 +81,16 @@ class AccessOptions(Options, ignored=True):
     delegation_token_secret_key = password("Secret key that signs delegation tokens.")
 
 
-class SaslOptions(Options, ignored=True):
+class SaslOptions(Options):
     sasl_enabled_mechanisms = strings(["GSSAPI"], "SASL mechanisms offered to clients.", dynamic=PER_BROKER)
     sasl_mechanism_inter_broker_protocol = string("GSSAPI", "SASL mechanism between brokers.", dynamic=PER_BROKER)
-    sasl_mechanism_controller_protocol = string("GSSAPI", "SASL mechanism of KRaft's controllers.")
     sasl_jaas_config = password("Credentials of one mechanism, in JAAS format.", dynamic=PER_BROKER)
     sasl_server_max_receive_size = integer(524_288, "Maximum message size before a client is authenticated.")
+    connections_max_reauth_ms = long(0, "Time after which a connection must authenticate again; 0 means never.")
+
+
+class SaslOptionsOfJava(Options, ignored=True):
+    sasl_mechanism_controller_protocol = string("GSSAPI", "SASL mechanism of KRaft's controllers.")
     sasl_client_callback_handler_class = class_name(None, "Java class for SASL clients.")
     sasl_server_callback_handler_class = class_name(None, "Java class for SASL servers.")
     sasl_login_callback_handler_class = class_name(None, "Java class for SASL logins.")

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from socket import socket
 from typing import Protocol
 
+from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Part
 from tidelog.errors import DiskFailed, ProtocolViolation
@@ -61,6 +62,7 @@ class Traffic:
         self.connections: dict[int, Connection] = {}
         self.acceptor = Acceptor(loop, config, logger, self._accepted)
         self._loop = loop
+        self._limits = _limits_before_authentication(config)
         self._frame_limit = config.socket_request_max_bytes
         self._idle_ms = config.connections_max_idle_ms
         self._logger = logger
@@ -80,7 +82,7 @@ class Traffic:
     def add(self, number: int, sock: socket | TlsStream, listener: str, host: str, principal: str) -> None:
         """Take over a connected socket."""
         connection = self.connections[number] = Connection(
-            number, sock, listener, host, FrameReader(self._frame_limit, self._buffers)
+            number, sock, listener, host, FrameReader(self._limits.get(listener, self._frame_limit), self._buffers)
         )
         connection.last_used = clock().mono
         self._update_reading(connection)
@@ -106,6 +108,12 @@ class Traffic:
         if connection is not None:
             connection.paused = paused
             self._update_reading(connection)
+
+    def limit_frames(self, number: int, limit: int) -> None:
+        """Of this connection from now on."""
+        connection = self.connections.get(number)
+        if connection is not None:
+            connection.reader.limit = limit
 
     def close(self, number: int) -> bool:
         """Close the connection once its data is sent; False if there is no such connection."""
@@ -308,3 +316,12 @@ class Traffic:
             (connection.last_used for connection in self.connections.values() if connection.number > 0), default=now
         )
         self._loop.call_later((oldest + self._idle_ms - now + 1) / 1000, self._close_idle)
+
+
+def _limits_before_authentication(config: BrokerConfig) -> dict[str, int]:
+    """How long frames may be on listeners with SASL, by name, until the node says otherwise."""
+    return {
+        each.listener: config.of_listener(each.listener).sasl_server_max_receive_size
+        for each in listeners.bound(config)
+        if each.security.startswith("SASL")
+    }

@@ -1,0 +1,182 @@
+"""Who is at the other end of a connection on a SASL listener: SaslHandshake (17) and SaslAuthenticate (36).
+
+- Until a connection is authenticated only ApiVersions, once, and these two are decoded, in frames of at most
+  sasl.server.max.receive.size; everything else closes it without an answer.
+- A refusal is answered after connection.failed.authentication.delay.ms, then the connection is closed.
+- With connections.max.reauth.ms a client authenticates again on the same connection (KIP-368), with the same mechanism
+  and as the same user; a request after its session has ended closes the connection.
+- After SaslHandshake v0 the tokens come in bare frames, and are answered so.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+from struct import Struct
+
+from tidelog.api.context import Context
+from tidelog.config import listeners
+from tidelog.config.broker import BrokerConfig
+from tidelog.effects import Close, Deferred, Effect, Event, Send, SetFrameLimit
+from tidelog.errors import ErrorCode
+from tidelog.security.sasl import Credentials, Failed, SaslListener, client
+from tidelog.wire.codec import API_VERSIONS
+from tidelog.wire.messages.security.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+HANDSHAKE, AUTHENTICATE = 17, 36
+BEFORE = (API_VERSIONS, HANDSHAKE, AUTHENTICATE)
+"""What may be asked before authentication."""
+
+_KEY = Struct(">h")
+_LENGTH = Struct(">i")
+
+
+class Authentication:
+    """The state of one connection on a SASL listener. `principal` is "" until somebody has authenticated."""
+
+    def __init__(self, number: int, peer: str, listener: SaslListener, effects: list[Effect], frame_limit: int) -> None:
+        self.principal = ""
+        self.ends_at: int | None = None
+        """When the session ends (monotonic ms), if clients must authenticate again."""
+        self._number = number
+        self._peer = peer
+        self._listener = listener
+        self._effects = effects
+        self._frame_limit = frame_limit
+        self._mechanism = ""
+        self._exchange: Generator[bytes, bytes, tuple[str, bytes]] | None = None
+        self._bare = False
+        self._asked_versions = False
+        self._over = False
+
+    def __repr__(self) -> str:
+        return f"Authentication({self.principal or 'nobody yet'}{', over' if self._over else ''})"
+
+    def admits(self, frame: memoryview, now: int) -> bool:
+        """Whether this frame may be served. A bare token is taken here; what may not be is followed by a Close."""
+        if self._over:
+            return False
+        if self._bare:
+            self._take_bare(bytes(frame), now)
+            return False
+        key = _KEY.unpack_from(frame)[0] if len(frame) >= _KEY.size else -1
+        if self.principal:
+            if key in BEFORE or self.ends_at is None or now < self.ends_at:
+                return True
+            return self._end(f"the session of {self.principal} is over, and it did not authenticate again")
+        if key not in BEFORE or (key == API_VERSIONS and self._asked_versions):
+            return self._end(f"API key {key} before authentication")
+        self._asked_versions |= key == API_VERSIONS
+        return True
+
+    def _end(self, reason: str) -> bool:
+        self._over = True
+        self._effects.append(Close(self._number, reason))
+        return False
+
+    def handshake(self, request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
+        """Choose a mechanism."""
+        mechanisms = list(self._listener.mechanisms)
+        if self.principal and not self._listener.max_reauth_ms:
+            return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        if request.mechanism not in mechanisms:
+            self._end(f"SASL mechanism {request.mechanism!r} is not enabled")
+            return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
+        if self.principal and request.mechanism != self._mechanism:
+            self._end("another SASL mechanism than before")
+            return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        self._mechanism = request.mechanism
+        self._exchange = self._listener.exchange(request.mechanism)
+        self._bare = context.version == 0
+        return SaslHandshakeResponse(mechanisms=mechanisms)
+
+    def authenticate(self, request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse | Deferred:
+        """Take the client's next token."""
+        if self._exchange is None:
+            if not self.principal:
+                self._end("SaslAuthenticate before SaslHandshake")
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.ILLEGAL_SASL_STATE,
+                error_message="SaslAuthenticate request received after successful authentication"
+                if self.principal
+                else "SaslHandshake must come first",
+            )
+        try:
+            token = self._advance(bytes(request.auth_bytes), context.now.mono)
+        except Failed as failed:
+            self._over = True
+            self._report(str(failed))
+            refusal = SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(failed)
+            )
+            due = context.now.mono + self._listener.failure_delay_ms
+            return Deferred((), due, _refuse, (refusal, self._number))
+        lifetime_ms = self._listener.max_reauth_ms if self._exchange is None else 0
+        return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms)
+
+    def _advance(self, token: bytes, now: int) -> bytes:
+        """The server's answer to this token; Failed where it refuses the client."""
+        assert self._exchange is not None
+        answer: bytes
+        try:
+            return self._exchange.send(token)
+        except StopIteration as end:
+            user, answer = end.value
+        except Failed:
+            self._exchange = None
+            raise
+        self._exchange = None
+        if self.principal and self.principal != f"User:{user}":
+            raise Failed(
+                "Cannot change principals during re-authentication from "
+                f"{self.principal.replace(':', '.')}: User.{user}"
+            )
+        if not self.principal:
+            self._effects.append(SetFrameLimit(self._number, self._frame_limit))
+        self.principal = f"User:{user}"
+        if self._listener.max_reauth_ms:
+            self.ends_at = now + self._listener.max_reauth_ms
+        return answer
+
+    def _take_bare(self, token: bytes, now: int) -> None:
+        try:
+            answer = self._advance(token, now)
+        except Failed as failed:
+            self._report(str(failed))
+            self._end(str(failed))
+            return
+        self._bare = self._exchange is not None
+        self._effects.append(Send(self._number, [_LENGTH.pack(len(answer)) + answer]))
+
+    def _report(self, reason: str) -> None:
+        fields = {"peer": self._peer, "mechanism": self._mechanism, "reason": reason}
+        self._effects.append(Event("connection.authentication_failed", fields))
+
+
+def _refuse(context: Context, refusal: SaslAuthenticateResponse, number: int) -> SaslAuthenticateResponse:
+    context.effects.append(Close(number, "authentication failed"))
+    return refusal
+
+
+def sasl_listeners(
+    config: BrokerConfig, credentials: Credentials, entropy: Callable[[int], bytes]
+) -> Mapping[str, SaslListener]:
+    """By name, those of the broker's listeners that have SASL."""
+    return {
+        each.listener: SaslListener(config.of_listener(each.listener), credentials, entropy)
+        for each in listeners.bound(config)
+        if each.security.startswith("SASL")
+    }
+
+
+def sasl_login(
+    config: BrokerConfig, entropy: Callable[[int], bytes]
+) -> Callable[[], tuple[str, Generator[bytes, bytes, None]]] | None:
+    """How this broker logs in to others (`sasl.client`); None where brokers do not use SASL among themselves."""
+    between = listeners.inter_broker_listener(config)
+    if any(each.listener == between and each.security.startswith("SASL") for each in listeners.bound(config)):
+        return partial(client, config.of_listener(between), entropy)
+    return None

@@ -1,0 +1,112 @@
+"""One SASL exchange: PLAIN (RFC 4616) and SCRAM, as the server and as the client."""
+
+import hmac
+from base64 import b64encode
+from collections.abc import Callable, Generator, Sequence
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.errors import InvalidOption
+from tidelog.security import jaas, scram
+
+PLAIN = "PLAIN"
+SUPPORTED = (PLAIN, *scram.MECHANISMS)
+
+Credentials = Callable[[str, str], scram.Credential | None]
+"""(mechanism, user) → what is kept of the user's password."""
+
+
+class Failed(Exception):
+    """The client is refused; the message is for it, and holds no secret."""
+
+
+class SaslListener:
+    """What a listener's SASL connections share: mechanisms, PLAIN's users, and a secret for users that do not exist."""
+
+    def __init__(self, config: BrokerConfig, credentials: Credentials, entropy: Callable[[int], bytes]) -> None:
+        """`config` is that of the listener (`BrokerConfig.of_listener`)."""
+        self.mechanisms: Sequence[str] = config.sasl_enabled_mechanisms
+        self.max_reauth_ms = config.connections_max_reauth_ms
+        self.failure_delay_ms = config.connection_failed_authentication_delay_ms
+        self._credentials = credentials
+        self._entropy = entropy
+        self._secret = entropy(32)
+        self._passwords = _login(config, PLAIN).users if PLAIN in self.mechanisms else {}
+
+    def __repr__(self) -> str:
+        return f"SaslListener({', '.join(self.mechanisms)})"
+
+    def exchange(self, mechanism: str) -> Generator[bytes, bytes, tuple[str, bytes]]:
+        """The server's side of an enabled mechanism, advanced to where it wants the first message. It returns the user
+        and its last answer; Failed where the client is refused."""
+        side = self._plain() if mechanism == PLAIN else self._scram(mechanism)
+        next(side)
+        return side
+
+    def _plain(self) -> Generator[bytes, bytes, tuple[str, bytes]]:
+        message = yield b""
+        try:
+            parts = message.decode().split("\0")
+        except UnicodeDecodeError:
+            parts = []
+        if len(parts) != 3:
+            raise Failed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+        authorization_id, user, password = parts
+        for name, text in (("username", user), ("password", password)):
+            if not text:
+                raise Failed(f"Authentication failed: {name} not specified")
+        known = self._passwords.get(user)
+        right = hmac.compare_digest(password.encode(), (known or self._secret.hex()).encode())
+        if known is None or not right:
+            raise Failed("Authentication failed: Invalid username or password")
+        if authorization_id not in {"", user}:
+            raise Failed("Authentication failed: Client requested an authorization id that is different from username")
+        return user, b""
+
+    def _scram(self, name: str) -> Generator[bytes, bytes, tuple[str, bytes]]:
+        mechanism = scram.MECHANISMS[name]
+        nonce = b64encode(self._entropy(scram.NONCE_BYTES)).decode()
+        try:
+            return (yield from scram.server(mechanism, lambda user: self._credentials(name, user), nonce, self._secret))
+        except scram.Refused as refused:
+            reason = str(refused) or f"invalid credentials with SASL mechanism {name}"
+            raise Failed(f"Authentication failed during authentication due to {reason}") from None
+
+
+def check(config: BrokerConfig) -> None:
+    """InvalidOption where a listener's SASL options cannot work; `config` is that of the listener."""
+    unsupported = [name for name in config.sasl_enabled_mechanisms if name not in SUPPORTED]
+    if unsupported or not config.sasl_enabled_mechanisms:
+        named = ", ".join(unsupported) or "an empty list"
+        raise InvalidOption(f"sasl.enabled.mechanisms: {named} is not supported; expected {', '.join(SUPPORTED)}")
+    if PLAIN in config.sasl_enabled_mechanisms:
+        _login(config, PLAIN)
+
+
+def client(config: BrokerConfig, entropy: Callable[[int], bytes]) -> tuple[str, Generator[bytes, bytes, None]]:
+    """The mechanism, and a broker's side of logging in to another; `config` is that of the listener between brokers."""
+    mechanism = config.sasl_mechanism_inter_broker_protocol
+    if mechanism not in SUPPORTED:
+        raise InvalidOption(
+            f"sasl.mechanism.inter.broker.protocol: {mechanism} is not supported; expected {', '.join(SUPPORTED)}"
+        )
+    login = _login(config, mechanism)
+    try:
+        user, password = login.options["username"], login.options["password"]
+    except KeyError as missing:
+        raise InvalidOption(f"sasl.jaas.config of {mechanism} between brokers: {missing.args[0]} is missing") from None
+    return mechanism, client_exchange(mechanism, user, password, b64encode(entropy(scram.NONCE_BYTES)).decode())
+
+
+def client_exchange(mechanism: str, user: str, password: str, nonce: str) -> Generator[bytes, bytes, None]:
+    """A client's side: yields what it sends, is sent what the server answers."""
+    if mechanism == PLAIN:
+        yield f"\0{user}\0{password}".encode()
+    else:
+        yield from scram.client(scram.MECHANISMS[mechanism], user, password, nonce)
+
+
+def _login(config: BrokerConfig, mechanism: str) -> jaas.Login:
+    text = config.explicit.get(f"{mechanism.lower()}.sasl.jaas.config", config.sasl_jaas_config)
+    if text is None:
+        raise InvalidOption(f"{mechanism.lower()}.sasl.jaas.config is missing: SASL/{mechanism} needs a JAAS login")
+    return jaas.parse(text)
