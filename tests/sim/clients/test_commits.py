@@ -109,7 +109,7 @@ def test_a_commit_of_a_generation_that_the_group_has_left_behind_is_named():
     commits.generation_reached("g", 3)
     commits.generation_reached("g", 2)
     commits.committed_in("g", 3, commits.generations["g"])
-    with pytest.raises(AssertionError, match="I29: g took a commit of 2 after 3"):
+    with pytest.raises(AssertionError, match="I29: g accepted a commit of generation 2 after 3"):
         commits.committed_in("g", 2, commits.generations["g"])
 
 
