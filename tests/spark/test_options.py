@@ -3,8 +3,9 @@
 import pytest
 
 from tidelog.client.positions import EARLIEST, LATEST
+from tidelog.errors import InvalidOption
 from tidelog.model import TopicPartition
-from tidelog.spark.options import BadOption, duration_ms
+from tidelog.spark.options import BadOption, client_refusal, duration_ms
 from tidelog.spark.reading.limits import EdgeLimit, OffsetLimit, TimeLimit
 from tidelog.spark.reading.read_options import ReadOptions
 
@@ -170,3 +171,14 @@ def test_a_stream_has_no_end(name):
 def test_what_only_streams_do_is_ignored_in_a_batch_with_a_warning(caplog):
     read(streaming=False, maxOffsetsPerTrigger="5", maxTriggerDelay="1s")
     assert [record.args[0] for record in caplog.records] == ["maxOffsetsPerTrigger", "maxTriggerDelay"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
+    [
+        ("linger.ms must be an integer, not 'x'", "option 'kafka.linger.ms' must be an integer, not 'x'"),
+        ("ssl.truststore.location: not readable", "option 'kafka.ssl.truststore.location': not readable"),
+    ],
+)
+def test_a_refusal_of_the_client_names_the_option_as_the_user_gave_it(reason, sentence):
+    assert str(client_refusal(InvalidOption(reason))) == sentence

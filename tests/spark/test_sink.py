@@ -153,7 +153,7 @@ REFUSED = {
         "'kafka.transactional.id' is not supported: it is made from the query and the task",
     ),
     "fewer acknowledgements": ({"exactlyOnce": "true", "kafka.acks": "1"}, "'kafka.acks' is not supported"),
-    "an unknown option of the client": ({"kafka.bach.size": "1"}, "option 'kafka.bach.size is not an option"),
+    "an unknown option of the client": ({"kafka.bach.size": "1"}, "option 'kafka.bach.size' is not an option"),
     "no number": ({"kafka.linger.ms": "soon"}, "linger.ms must be an integer, not 'soon'"),
     "an empty topic": ({"topic": " "}, "option 'topic' is empty"),
     "no brokers": ({"kafka.bootstrap.servers": " "}, "option 'kafka.bootstrap.servers' must be given for writing"),

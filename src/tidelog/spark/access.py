@@ -10,7 +10,7 @@ from tidelog.client.options import ClientOptions
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Admin, Consumer
-from tidelog.spark.options import UNREACHED, BadOption, unreached
+from tidelog.spark.options import UNREACHED, BadOption, client_refusal, unreached
 
 _UNKNOWN_USER = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 
@@ -62,4 +62,4 @@ class Access:
                 raise BadOption(f"option 'kafka.sasl.jaas.config' or 'kafka.sasl.mechanism': {error}") from None
             raise
         except InvalidOption as reason:
-            raise BadOption(f"option 'kafka.{reason}'") from None
+            raise client_refusal(reason) from None

@@ -1,6 +1,7 @@
 """Reading options, for the source and the sink: names in any case, one error for each invalid one, and `kafka.*` passed
 on to the client with the names of Kafka's Java clients."""
 
+import re
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ O = TypeVar("O", bound=ClientOptions)  # noqa: E741
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 KAFKA = "kafka."
+_OPTION_NAME = re.compile(r"[\w.-]*\w")
 PROTOCOL = "security.protocol"
 PLAINTEXT = "PLAINTEXT"
 UNREACHED = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)
@@ -105,8 +107,15 @@ def client_options(
         found = parse(kind, meant)
         security_of(found)
     except InvalidOption as reason:
-        raise BadOption(f"option '{KAFKA}{reason}'") from None
+        raise client_refusal(reason) from None
     return found
+
+
+def client_refusal(reason: InvalidOption) -> BadOption:
+    """The client's sentence, which begins with its name of the option, under the name that the user gave."""
+    match = _OPTION_NAME.match(str(reason))
+    assert match is not None
+    return BadOption(f"option '{KAFKA}{match[0]}'{str(reason)[match.end() :]}")
 
 
 def number(least: int) -> Callable[[str, str], int]:
