@@ -131,10 +131,10 @@ def test_times_are_written_as_spark_writes_them(text, ms):
         ({**GOOD, "kafka.value.deserializer": "x"}, "'kafka.value.deserializer' is not supported"),
         ({**GOOD, "kafka.enable.auto.commit": "true"}, "'kafka.enable.auto.commit' is not supported: .*commitGroup"),
         ({**GOOD, "kafka.interceptor.classes": "x"}, "'kafka.interceptor.classes' is not supported"),
-        ({**GOOD, "kafka.fetch.max.bytes": "big"}, "'kafka.fetch.max.bytes must be an integer, not 'big''"),
-        ({**GOOD, "kafka.fetch.maximum": "1"}, "'kafka.fetch.maximum is not an option of this client'"),
+        ({**GOOD, "kafka.fetch.max.bytes": "big"}, "'kafka.fetch.max.bytes' must be an integer, not 'big''"),
+        ({**GOOD, "kafka.fetch.maximum": "1"}, "'kafka.fetch.maximum' is not an option of this client'"),
         ({**GOOD, "kafka.isolation.level": "some"}, "'kafka.isolation.level' is read_committed or read_uncommitted"),
-        ({**GOOD, "kafka.security.protocol": "SASL_SSL"}, "'kafka.sasl.jaas.config is needed, with username="),
+        ({**GOOD, "kafka.security.protocol": "SASL_SSL"}, "'kafka.sasl.jaas.config' is needed, with username="),
     ],
 )
 def test_a_wrong_option_names_itself_and_the_remedy(options, told):
