@@ -260,11 +260,11 @@ REFUSED_STREAMS: dict[str, tuple[Options, str, str]] = {
 
 STRICTER: dict[str, tuple[Options, str]] = {
     "an option of nobody": ({**PLAIN, "startOffsets": "earliest"}, "unknown option 'startoffsets'"),
-    "a client's option of nobody": ({**PLAIN, "kafka.fetch.most": "1"}, "'kafka.fetch.most is not an option"),
+    "a client's option of nobody": ({**PLAIN, "kafka.fetch.most": "1"}, "'kafka.fetch.most' is not an option"),
     "partitions that are not there": ({"assign": {"plain": [0, 7]}}, "'assign': the cluster has no plain-7"),
     "a protocol of nobody": (
         {**PLAIN, "kafka.security.protocol": "TLS"},
-        "'kafka.security.protocol is one of PLAINTEXT, SSL",
+        "'kafka.security.protocol' is one of PLAINTEXT, SSL",
     ),
 }
 
