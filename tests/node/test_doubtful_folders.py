@@ -4,7 +4,7 @@ import pytest
 
 from tests.node.one_broker import OneBroker
 from tidelog.errors import DiskFailed
-from tidelog.node.upkeep.folders import DOUBTFUL
+from tidelog.node.log_dirs import DOUBTFUL
 from tidelog.sim.faults import Fault
 
 LOG = "/data/t-0/00000000000000000000.log"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.node.one_broker import CLIENT, CONTROLLER, TOPIC, OneBroker
 from tidelog.errors import ErrorCode
-from tidelog.node.throttling import user_of
+from tidelog.node.client_throttling import user_of
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

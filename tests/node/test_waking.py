@@ -48,7 +48,7 @@ def test_only_parts_whose_alarm_is_due_are_woken(woken):
 def test_every_part_with_an_alarm_is_woken_or_looks_after_itself():
     node = OneBroker().node
     others = [part for part in node._alarms._parts if part not in node._woken]
-    assert [type(part).__name__ for part in others] == ["Fetching", "InSyncChanges"]
+    assert [type(part).__name__ for part in others] == ["Fetching", "IsrProposals"]
 
 
 def test_a_late_answer_of_the_broker_to_itself_is_handed_down_in_the_same_turn():

@@ -20,7 +20,7 @@ from tidelog.log.log import Log
 from tidelog.model import Time, TopicPartition
 from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
-from tidelog.partition.throttle import Throttle
+from tidelog.partition.replication_throttle import Throttle
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest

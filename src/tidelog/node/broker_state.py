@@ -24,7 +24,7 @@ from tidelog.node.configs import ConfigMirror
 from tidelog.node.controller_pushes import Assignments, PushOrder
 from tidelog.node.event_log import EventLog
 from tidelog.node.fetching import Fetching
-from tidelog.node.isr import InSyncChanges
+from tidelog.node.isr_proposals import IsrProposals
 from tidelog.node.membership import Membership
 from tidelog.node.peers import Forwarding
 from tidelog.node.producer_ids import ProducerIdBlocks
@@ -38,7 +38,7 @@ from tidelog.node.upkeep.relocating import Relocations
 from tidelog.node.verifying import Verifying
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
-from tidelog.partition.throttle import ReplicationThrottles
+from tidelog.partition.replication_throttle import ReplicationThrottles
 from tidelog.partition.truncation import Generation
 from tidelog.ports import Disk
 from tidelog.security.scram import Credential, parse_credential
@@ -102,7 +102,7 @@ class BrokerState:
         self.relocations = Relocations(
             lambda: self.config, self.replicas, effects, entropy=entropy, examine=self.integrity.examine
         )
-        self.in_sync = InSyncChanges(
+        self.in_sync = IsrProposals(
             self.broker_id, self.replicas, effects, lambda: self.broker_epoch, lambda: self.eligible
         )
         self.quotas = Quotas(config, stopwatch)
@@ -169,7 +169,7 @@ class BrokerState:
         return self.groups, self.transactions, self.controller
 
     @property
-    def pumped(self) -> tuple[Fetching, InSyncChanges]:
+    def pumped(self) -> tuple[Fetching, IsrProposals]:
         """Parts that run at the end of every turn: their alarm only has to cause a turn."""
         return self.fetching, self.in_sync
 

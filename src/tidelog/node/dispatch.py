@@ -18,9 +18,9 @@ from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, Send
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.node.authentication import Authentication
+from tidelog.node.client_throttling import Billing, Muting
 from tidelog.node.connections import Connection, Ticket, answerable
 from tidelog.node.purgatory import Purgatory
-from tidelog.node.throttling import Billing, Muting
 from tidelog.security.sasl import SaslListener
 from tidelog.wire.codec import API_VERSIONS, RequestHeader, decode_request, encode_response
 

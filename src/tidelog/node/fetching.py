@@ -18,7 +18,7 @@ from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.follower import Follower
 from tidelog.partition.partition import Partition
-from tidelog.partition.throttle import Throttle
+from tidelog.partition.replication_throttle import Throttle
 from tidelog.partition.truncation import EpochEnd
 from tidelog.wire.messages.records import offset_for_leader_epoch as epochs
 from tidelog.wire.messages.records.fetch import (

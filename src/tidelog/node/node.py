@@ -16,7 +16,7 @@ from tidelog.effects import CONTROLLER, UNATTENDED, Append, Close, Effect, Event
 from tidelog.errors import ProtocolViolation
 from tidelog.log.examination import Verdict
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
-from tidelog.node import fetching, isr, verifying
+from tidelog.node import fetching, isr_proposals, verifying
 from tidelog.node.authentication import sasl_login
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordinating import Coordinating
@@ -33,7 +33,7 @@ from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Disk, StoreResult
 
 CONTROLLER_OWNER = "controller"
-RETRIED_WITH_NEXT_CONTROLLER = (FORWARDING, isr.OWNER, Stopping.OWNER)
+RETRIED_WITH_NEXT_CONTROLLER = (FORWARDING, isr_proposals.OWNER, Stopping.OWNER)
 """Owners whose requests another controller can answer."""
 
 
@@ -99,7 +99,7 @@ class Node:
         self._owners: dict[str, Callable[[int, Any], Iterable[Effect] | None]] = {
             fetching.OWNER: lambda token, answer: broker.fetching.answered(token, answer, self.now),
             fetching.EPOCHS_OWNER: lambda token, answer: broker.fetching.epochs_answered(token, answer, self.now),
-            isr.OWNER: lambda _, answer: broker.in_sync.answered(answer, self.now),
+            isr_proposals.OWNER: lambda _, answer: broker.in_sync.answered(answer, self.now),
             FORWARDING: lambda token, answer: broker.forwarding.answered(token, answer, self.now),
             CONTROLLER_OWNER: lambda token, answer: broker.controller.answered(token, answer, self.now),
             markers.OWNER: lambda token, answer: broker.transactions.answered(token, answer, self.now),

@@ -12,7 +12,7 @@ from tidelog.log import checkpoints
 from tidelog.log.log import Log
 from tidelog.log.segment import Warm
 from tidelog.model import Time, TopicPartition
-from tidelog.node.upkeep.folders import (
+from tidelog.node.log_dirs import (
     DELETING,
     FUTURE,
     NO_CHECKPOINTS,

@@ -12,7 +12,7 @@ from random import Random
 
 from tidelog.errors import DiskFailed, DiskFull
 from tidelog.model import TopicPartition
-from tidelog.node.upkeep.folders import partitions
+from tidelog.node.log_dirs import partitions
 from tidelog.ports import Buffer
 from tidelog.sim.faults import KILL, POWER, REFUSE, Fault
 from tidelog.sim.inode import (

@@ -15,7 +15,7 @@ from tidelog.log.integrity import Unsound
 from tidelog.model import NO_EPOCH, NO_ID
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
-from tidelog.partition.throttle import NO_LIMIT
+from tidelog.partition.replication_throttle import NO_LIMIT
 from tidelog.wire.message import Records
 from tidelog.wire.messages.records.fetch import AbortedTransaction, EpochEndOffset, LeaderIdAndEpoch, PartitionData
 

@@ -19,8 +19,8 @@ from tidelog.log import integrity
 from tidelog.log.integrity import Unsound
 from tidelog.log.log import Log
 from tidelog.model import Time, TopicPartition
+from tidelog.node.log_dirs import DELETING, FUTURE
 from tidelog.node.replicas import HeldReplicas
-from tidelog.node.upkeep.folders import DELETING, FUTURE
 from tidelog.partition.partition import Partition
 
 SLICE_BYTES = 512 * 1024

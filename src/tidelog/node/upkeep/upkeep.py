@@ -13,7 +13,7 @@ from tidelog.errors import DiskFailed
 from tidelog.log import checkpoints
 from tidelog.model import Time
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.isr import InSyncChanges
+from tidelog.node.isr_proposals import IsrProposals
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.upkeep.cleaning import Cleaning
 from tidelog.node.upkeep.disk_space import DiskSpace
@@ -37,7 +37,7 @@ class Jobs:
         self,
         config: BrokerConfig,
         replicas: HeldReplicas,
-        in_sync: InSyncChanges,
+        in_sync: IsrProposals,
         effects: list[Effect],
         epoch: Callable[[], int],
     ) -> None:

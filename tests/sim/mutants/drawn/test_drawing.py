@@ -105,7 +105,10 @@ def test_few_sites_are_all_drawn():
 def test_the_targets_are_what_replicates(sources):
     packages = {".".join(module.split(".")[1:3]) for module in sources}
     assert {"partition.leader", "log.epochs", "controller.leaders", "coordinator.shard", "api.records"} <= packages
-    assert {module for module in sources if ".node." in module} == {"tidelog.node.fetching", "tidelog.node.isr"}
+    assert {module for module in sources if ".node." in module} == {
+        "tidelog.node.fetching",
+        "tidelog.node.isr_proposals",
+    }
     assert is_target("log/compaction/compactor.py")
     assert not is_target("shell/log/reading.py")
     assert not is_target("api/groups/group_requests.py")

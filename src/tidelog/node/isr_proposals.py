@@ -39,7 +39,7 @@ AWAIT_PUSH = frozenset(
 """The controller has a newer state, and its push is on the way; until then the larger set counts."""
 
 
-class InSyncChanges:
+class IsrProposals:
     """Collects proposals and sends them."""
 
     def __init__(
@@ -63,7 +63,7 @@ class InSyncChanges:
         self.expands = 0
 
     def __repr__(self) -> str:
-        return f"<InSyncChanges {len(self.pending)} wished, {len(self._sent)} sent>"
+        return f"<IsrProposals {len(self.pending)} pending, {len(self._sent)} sent>"
 
     def propose(self, partition: TopicPartition, proposal: Proposal) -> None:
         self.pending[partition] = proposal

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from tests.log.support import NOW, after
 from tests.partition.test_partition import ALL, LAG, ME, B, C, append, fetched, held, lead
 from tidelog.errors import ErrorCode
-from tidelog.node.isr import RETRY_MS, InSyncChanges
+from tidelog.node.isr_proposals import RETRY_MS, IsrProposals
 from tidelog.wire.messages.cluster.alter_partition import (
     AlterPartitionResponse,
     PartitionDataResponse,
@@ -38,7 +38,7 @@ def test_the_high_watermark_moves_when_a_laggard_has_left():
 
     replicas = SimpleNamespace(get=lambda *_: leader, topic_name=lambda _: leader.name.topic)
     effects = []
-    changes = InSyncChanges(ME, replicas, effects, lambda: 100, lambda: ALL)
+    changes = IsrProposals(ME, replicas, effects, lambda: 100, lambda: ALL)
     late = after(LAG + 1)
     proposal = leader.shrink(late, 100)
     assert C not in proposal.isr
@@ -56,7 +56,7 @@ def test_what_the_controllers_answer_leaves_out_is_asked_again():
     fetched(leader, B, 1)
     effects = []
     replicas = SimpleNamespace(get=lambda *_: leader, topic_name=lambda _: leader.name.topic)
-    changes = InSyncChanges(ME, replicas, effects, lambda: 100, lambda: ALL)
+    changes = IsrProposals(ME, replicas, effects, lambda: 100, lambda: ALL)
     late = after(LAG + 1)
     changes.propose(leader.name, leader.shrink(late, 100))
     changes.pump(late)
@@ -73,7 +73,7 @@ def test_the_high_watermark_moves_when_a_replica_that_has_gone_is_refused():
     leader = lead(held(), isr=(ME, B))
     fetched(leader, C, 0)
     replicas = SimpleNamespace(get=lambda *_: leader, topic_name=lambda _: leader.name.topic)
-    changes = InSyncChanges(ME, replicas, [], lambda: 100, lambda: (ME, B))
+    changes = IsrProposals(ME, replicas, [], lambda: 100, lambda: (ME, B))
     changes.propose(leader.name, leader.expansion(C, 100, ALL))
     changes.pump(NOW)
     append(leader, b"m")

@@ -8,7 +8,7 @@ import pytest
 from tidelog.alarms import NEVER
 from tidelog.config.broker import BrokerConfig
 from tidelog.model import Time, TopicPartition
-from tidelog.partition.throttle import MOST_DEBT_MS, NO_LIMIT, ReplicationThrottles, Throttle
+from tidelog.partition.replication_throttle import MOST_DEBT_MS, NO_LIMIT, ReplicationThrottles, Throttle
 
 
 def throttle(rate, *entries, broker=1):
