@@ -73,3 +73,9 @@ def test_help_and_version_import_nothing_slow():
     )
     imported = set(done.stdout.splitlines()[-1].split())
     assert not imported & SLOW_MODULES
+
+
+def test_python_runs_the_package_as_the_command():
+    command = [sys.executable, "-m", "tidelog", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.startswith("tidelog")

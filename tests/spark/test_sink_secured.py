@@ -72,7 +72,7 @@ WRONG = {
     ),
     "certificate": (
         {**WHO["PLAIN"], "kafka.ssl.truststore.location": "/etc/ssl/certs/ca-certificates.crt"},
-        "option 'kafka.ssl.truststore.location: the certificate of 127.0.0.1 is not trusted",
+        "option 'kafka.ssl.truststore.location': the certificate of 127.0.0.1 is not trusted",
     ),
 }
 
