@@ -73,9 +73,9 @@ def test_a_story_without_a_topic_says_so(tidelog, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("nonsense",), "There is no story nonsense; the stories are: two-fetches-to-commit,"),
+        (("nonsense",), "Unknown story 'nonsense'; expected a file or one of two-fetches-to-commit,"),
         (("acks-one", "--truncation", "kip_320"), "acks-one has no knob truncation; it has: acks, leader_change,"),
-        (("acks-one", "--acks", "2"), "acks-one knows acks as 1, all, not '2'."),
+        (("acks-one", "--acks", "2"), "acks-one: '2' is not a value of acks; expected one of 1, all."),
         (("acks-one", "--knob", "x"), "expected NAME=VALUE, not 'x'."),
         (("missing.txt",), "No such file or directory: 'missing.txt'"),
         (("acks-one", "--html", "/nowhere/page.html"), "No such file or directory: '/nowhere/page.html'"),

@@ -33,6 +33,7 @@ def test_the_version_is_printed(tidelog):
     ("arguments", "sentence"),
     [
         (("bogus",), "tidelog: No such command 'bogus'. See tidelog --help.\n"),
+        (("topic", "--list"), "tidelog: No such command 'topic'. Did you mean 'topics'? See tidelog --help.\n"),
         (("topics", "--bogus"), "tidelog topics: No such option '--bogus'. See tidelog topics --help.\n"),
         (
             ("topics", "--list", "--partitions", "0"),

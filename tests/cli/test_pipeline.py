@@ -33,8 +33,8 @@ def test_pipelines_are_listed_with_their_options(capsys):
     ("arguments", "told"),
     [
         (["nothing"], "Unknown pipeline 'nothing'; expected one of flights, lag, mirror, lake."),
-        (["mirror", "--option", "to=a:1"], "Pipeline mirror: option 'topics' is needed: Topics to copy"),
-        (["lake", "--option", "topc=a"], "Pipeline lake: there is no option 'topc'; there are topic, path"),
+        (["mirror", "--option", "to=a:1"], "Pipeline mirror: option 'topics' is required: Topics to copy"),
+        (["lake", "--option", "topc=a"], "Pipeline lake: unknown option 'topc'; expected one of topic, path"),
         (["flights", "--every", "often"], "Pipeline flights: option 'every' is a time like '5 minutes', not 'often'."),
         (["flights", "--bootstrap", NOWHERE], NOWHERE),
         (["flights", "--bootstrap", "here"], "'here' is not a valid address"),

@@ -59,7 +59,9 @@ def test_a_folder_in_which_a_cluster_runs_is_left_alone(tmp_path, free_ports):
             with running("up", "--brokers", brokers, "--data", tmp_path, "--port", ports[0]) as second:
                 out, err = second.communicate(timeout=PATIENCE_S)
             assert (second.returncode, out) == (1, "")
-            assert err == f"A cluster runs in {tmp_path}: {tmp_path}/broker-1 is used by another process.\n"
+            assert (
+                err == f"A cluster is already running in {tmp_path}: {tmp_path}/broker-1 is used by another process.\n"
+            )
         assert before == {file: file.read_text() for file in tmp_path.glob("broker-*/server.properties")}
         assert not (tmp_path / "broker-0" / "pid").exists()
 
@@ -79,4 +81,4 @@ def test_a_broker_runs_from_kafkas_own_file(tmp_path):
     with running("broker", file, "--override", "num.partitions=x") as process:
         out, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, out) == (1, "")
-        assert err == "num.partitions must be at least 1, not 'x'\n"
+        assert err == "num.partitions must be a 32-bit integer of at least 1, not 'x'\n"

@@ -62,9 +62,12 @@ def test_the_finest_unit_of_a_time_wins(given, expected):
         ({"min.cleanable.dirty.ratio": "1.5"}, "min.cleanable.dirty.ratio must be between 0 and 1, not '1.5'"),
         ({"compression.gzip.level": "0"}, "compression.gzip.level must be between 1 and 9, or -1, not '0'"),
         ({"cleanup.policy": "compact,forget"}, "cleanup.policy must be one of compact, delete, not 'compact,forget'"),
-        ({"retention.ms": "soon"}, "retention.ms must be at least -1, not 'soon'"),
+        ({"retention.ms": "soon"}, "retention.ms must be a 64-bit integer of at least -1, not 'soon'"),
         ({"retention.bytes": "1_000"}, "retention.bytes must be a 64-bit integer, not '1_000'"),
-        ({"segment.bytes": "2147483648"}, "segment.bytes must be at least 1048576, not '2147483648'"),
+        (
+            {"segment.bytes": "2147483648"},
+            "segment.bytes must be a 32-bit integer of at least 1048576, not '2147483648'",
+        ),
         ({"preallocate": "yes"}, "preallocate must be true or false, not 'yes'"),
         ({"retention.mss": "1"}, "retention.mss is not an option of a topic"),
         (

@@ -132,7 +132,7 @@ def test_a_notebook_asks_for_a_story_by_name_and_knobs():
         ({"acks": "all"}, "loss-by-high-watermark has no knob acks; it has: truncation, unclean."),
         (
             {"truncation": "kip_1"},
-            "loss-by-high-watermark knows truncation as high_watermark, kip_101, kip_279, kip_320, not 'kip_1'.",
+            "loss-by-high-watermark: 'kip_1' is not a value of truncation; expected one of high_watermark, kip_101, kip_279, kip_320.",
         ),
     ],
 )
@@ -142,5 +142,5 @@ def test_a_knob_that_is_not_the_storys_is_refused(knobs, reason):
 
 
 def test_a_story_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="There is no story nonsense; the stories are: two-fetches"):
+    with pytest.raises(ValueError, match="Unknown story 'nonsense'; expected a file or one of two-fetches"):
         story("nonsense")

@@ -68,7 +68,7 @@ WRONG = {
     ),
     "mechanism": (
         {**WHO["PLAIN"], "kafka.sasl.mechanism": "SCRAM-SHA-256"},
-        "option 'kafka.sasl.jaas.config' or 'kafka.sasl.mechanism': 127.0.0.1 knows .* not sasl.mechanism SCRAM-SHA-256",
+        "option 'kafka.sasl.jaas.config' or 'kafka.sasl.mechanism': 127.0.0.1 supports .* not sasl.mechanism SCRAM-SHA-256",
     ),
     "certificate": (
         {**WHO["PLAIN"], "kafka.ssl.truststore.location": "/etc/ssl/certs/ca-certificates.crt"},

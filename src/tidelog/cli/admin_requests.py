@@ -32,6 +32,8 @@ MAX_PARTITIONS_PER_RESPONSE = 2000
 
 _MESSAGES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "The topic name is invalid; expected ASCII letters, digits, '.', '_' and '-'.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "The client is not authorized to access the topic.",
     ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
     ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "The group is subscribed to the topic.",

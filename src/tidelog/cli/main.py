@@ -50,6 +50,19 @@ class LazyGroup(click.Group):
         assert isinstance(found, click.Command)
         return found
 
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments name. Click cannot suggest one, because it does not know the table."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(context, name) is None:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, self._table, n=1)
+            suggestion = f" Did you mean '{close[0]}'?" if close else ""
+            raise click.UsageError(f"No such command '{name}'.{suggestion}", context)
+        return super().resolve_command(context, args)
+
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.sentence) for name, command in self._table.items()])
@@ -155,7 +168,8 @@ def _error_message(error: Exception) -> str | None:
 
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else "tidelog"
-        return f"{where}: {error.format_message()} See {where} --help."
+        message = error.format_message().replace("valid integer range", "valid integer").replace("float range", "float")
+        return f"{where}: {message if message.endswith(('.', '?')) else f'{message}.'} See {where} --help."
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, ApiError):

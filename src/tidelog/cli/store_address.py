@@ -45,6 +45,8 @@ def _parse_store(text: str) -> StoreAddress:
         return store_address_in(path)
     if path.is_file() or text.endswith(".sqlite"):
         return SqliteAddress(path.absolute())
+    if ":" not in text:
+        raise InvalidOption(f"--zookeeper: {text!r} is neither HOST:PORT/CHROOT nor an existing folder or SQLite file.")
     return parse_connect(text, "--zookeeper")
 
 

@@ -224,7 +224,8 @@ def _timed_out(pending: _PendingRequest) -> Done:
     """The result after the deadline: the last response received, even from a broker that no longer has the role."""
     if pending.last_response is not None:
         return Done(pending.ticket, pending.last_response)
-    return Done(pending.ticket, error=pending.last_fault, message="no broker answered in time")
+    target = f"broker {pending.target}" if isinstance(pending.target, int) and pending.target >= 0 else "the cluster"
+    return Done(pending.ticket, error=pending.last_fault, message=f"{target} did not answer in time")
 
 
 def _misrouted(response: Any) -> ErrorCode:

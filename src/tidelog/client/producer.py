@@ -176,7 +176,8 @@ class Producer(Client):
                 elif info is not None and info.error in produce_requests.TOPIC_ERRORS:
                     self._fail_waiting(topic, first, info.error, None)
                 elif now.mono - first.since >= self.options.max_block_ms:
-                    reason = f"{topic} is not in the metadata after {self.options.max_block_ms} ms"
+                    missing = topic if first.partition is None else f"partition {first.partition} of {topic}"
+                    reason = f"{missing} is not in the metadata after {self.options.max_block_ms} ms"
                     self._fail_waiting(topic, first, ErrorCode.REQUEST_TIMED_OUT, reason)
                 else:
                     break

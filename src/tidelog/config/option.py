@@ -112,12 +112,19 @@ class Option(Generic[T]):
             return f"at least {least}"
         return f"at most {most}" if most is not None else ""
 
+    @property
+    def _expected(self) -> str:
+        """The type and its bounds, as in `a 32-bit integer of at least 1`."""
+        if not self.bounds or self.choices:
+            return self.bounds or self.kind.expected
+        return f"{self.kind.expected} {'' if self.bounds.startswith('between') else 'of '}{self.bounds}"
+
     def parse(self, text: str) -> T:
         """The value of `text`; InvalidOption if it is not of the option's type."""
         try:
             value: T = self.kind.parse(text.strip() if self.kind is not option_types.PASSWORD else text)
         except ValueError:
-            raise InvalidOption(f"{self.name} must be {self.bounds or self.kind.expected}, not {text!r}") from None
+            raise InvalidOption(f"{self.name} must be {self._expected}, not {text!r}") from None
         return value
 
     def checked(self, text: str) -> T:

@@ -56,7 +56,7 @@ def names() -> tuple[str, ...]:
 def find(name: str) -> Story:
     """Return a story of the lab; ValueError if there is none of this name."""
     if name not in names():
-        raise ValueError(f"There is no story {name}; the stories are: {', '.join(names())}.")
+        raise ValueError(f"Unknown story {name!r}; expected a file or one of {', '.join(names())}.")
     file = f"{name}{SUFFIX}"
     text = resources.files(__package__).joinpath("stories", file).read_text(encoding="utf-8")
     return read(name, file, text, VERBS)

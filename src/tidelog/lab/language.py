@@ -105,7 +105,9 @@ class Story:
                 offered = ", ".join(self.knobs) or "none"
                 raise ValueError(f"{self.name} has no knob {name}; it has: {offered}.")
             if value not in knob.values:
-                raise ValueError(f"{self.name} knows {name} as {', '.join(knob.values)}, not {value!r}.")
+                raise ValueError(
+                    f"{self.name}: {value!r} is not a value of {name}; expected one of {', '.join(knob.values)}."
+                )
         return {name: given.get(name, knob.default) for name, knob in self.knobs.items()}
 
 

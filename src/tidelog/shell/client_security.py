@@ -61,7 +61,9 @@ class Security:
         response = _call(sock, HANDSHAKE, SaslHandshakeRequest(mechanism=self.mechanism), self.client_id)
         if response.error_code:
             known = ", ".join(response.mechanisms)
-            raise ApiError(ErrorCode(response.error_code), f"{host} knows {known}, not sasl.mechanism {self.mechanism}")
+            raise ApiError(
+                ErrorCode(response.error_code), f"{host} supports {known}, not sasl.mechanism {self.mechanism}"
+            )
 
         exchange = sasl.client_exchange(
             self.mechanism, self.user, self.password, b64encode(os.urandom(scram.NONCE_BYTES)).decode()

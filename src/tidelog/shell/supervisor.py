@@ -101,7 +101,9 @@ class Supervisor:
         then, with other options."""
         for lock in sorted(self.folder.glob(f"broker-*/{LOCK_FILE}")):
             if is_locked(str(lock.parent)):
-                raise NotReady(f"A cluster runs in {self.folder}: {lock.parent} is used by another process.")
+                raise NotReady(
+                    f"A cluster is already running in {self.folder}: {lock.parent} is used by another process."
+                )
         for child in self.children:
             try:
                 if child.port:

@@ -170,6 +170,8 @@ def timeline(name: str, **given: Any) -> None:
         if count:
             click.echo(f"Broker {broker_id} has dropped its oldest {count} events.", err=True)
     if not events:
-        raise CommandFailed(f"No broker has events of {wanted}.")
+        raise CommandFailed(
+            f"No broker has events of {wanted}. Brokers keep events in memory, so a restart clears them."
+        )
     for line in event_lines(events):
         click.echo(line)

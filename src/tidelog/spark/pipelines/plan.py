@@ -125,11 +125,11 @@ class Pipeline(NamedTuple):
         """All options, with defaults. WrongOption for an unknown or missing one."""
         unknown = sorted(set(given) - set(self.options))
         if unknown:
-            raise WrongOption(f"there is no option {unknown[0]!r}; there are {', '.join(self.options)}")
+            raise WrongOption(f"unknown option {unknown[0]!r}; expected one of {', '.join(self.options)}")
         found = {name: given.get(name, option.default) for name, option in self.options.items()}
         missing = [name for name, value in found.items() if value is None]
         if missing:
-            raise WrongOption(f"option {missing[0]!r} is needed: {self.options[missing[0]].sentence}")
+            raise WrongOption(f"option {missing[0]!r} is required: {self.options[missing[0]].sentence}")
         return {name: str(value) for name, value in found.items()}
 
 
