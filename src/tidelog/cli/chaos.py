@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Maximum delay by the fault 'late', in seconds.",
 )
-@click.option("--faults", help="Fault kinds, with commas between (default: all that the machine allows).")
+@click.option("--faults", help="Comma-separated fault kinds (default: all that the machine allows).")
 @click.option(
     "--report", "folder", type=click.Path(file_okay=False, path_type=Path),
     help="Folder for history, broker logs and reports (default: kept only on failure).",

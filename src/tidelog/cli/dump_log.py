@@ -31,7 +31,7 @@ TEXTS = (
 
 
 @click.command("dump-log")
-@click.option("--files", required=True, help="Files, with commas between; a folder means all its log files.")
+@click.option("--files", required=True, help="Comma-separated files; a folder stands for all its log files.")
 @flag("print-data-log", "Print records as well as batches.")
 @flag("deep-iteration", "Iterate over records in batches; implied by --print-data-log.")
 @flag("offsets-decoder", "Decode records of __consumer_offsets.")

@@ -62,7 +62,7 @@ def run(
     logs: Path | None,
     by_step: bool,
 ) -> None:
-    """Play a story of the lab by its NAME, or your own from a FILE.
+    """Play the story NAME of the lab, or your own story in FILE.
 
     `tidelog lab list` shows the knobs of each story; other knobs are an error. If a story has generations of
     truncation, its page shows the chosen one beside the current one. `tidelog audit` and `tidelog dump-log` read the

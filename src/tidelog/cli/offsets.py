@@ -42,9 +42,7 @@ class OffsetTime(ParamType):
 @cluster_options
 @click.option("--topic", help="Regular expression for topic names (default: all topics).")
 @click.option("--partitions", help="Partition numbers, e.g. 0,1,2 (default: all partitions).")
-@click.option(
-    "--topic-partitions", help="Patterns with commas between: name, name:0, name:2-, :0, name:0-3 (3 excluded)."
-)
+@click.option("--topic-partitions", help="Comma-separated patterns: name, name:0, name:2-, :0, name:0-3 (3 excluded).")
 @click.option(
     "--time",
     "timestamp",

@@ -84,7 +84,7 @@ def broker_options(function: Function) -> Function:
         expose_value=False,
         is_eager=True,
         callback=_save_store,
-        help="Metadata store, instead of --bootstrap-server: ZooKeeper as host:port/chroot, or a SQLite file.",
+        help="Metadata store, instead of --bootstrap-server: ZooKeeper host:port/chroot, or folder of `tidelog up`.",
     )(function)
     return click.option(
         "--bootstrap-server",

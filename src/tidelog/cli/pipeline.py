@@ -36,7 +36,7 @@ def pipeline() -> None:
 @pipeline.command("list")
 @flag("json", "Print JSON.")
 def list_pipelines(json: bool) -> None:
-    """List the pipelines and their options for --option."""
+    """List the pipelines and their options."""
 
     found = pipelines()
     if json:
@@ -93,7 +93,7 @@ def check_java() -> None:
 @click.option("--every", default="1 second", show_default=True, help="Interval of micro-batches.")
 @click.option(
     "--restarts", type=click.IntRange(0), default=3, show_default=True,
-    help="Number of restarts of a failing stage before it completes a batch.",
+    help="Maximum number of consecutive restarts of a failing stage.",
 )  # fmt: skip
 @flag("once", "Process the available records, then stop.")
 def run(

@@ -71,7 +71,7 @@ def describe_producers(topic: str, partition: int, broker_id: int | None) -> Non
     type=click.IntRange(0),
     default=HANGING_AFTER_MINUTES,
     show_default=True,
-    help="Minutes since the last record after which a transaction hangs.",
+    help="Minutes without a record after which a transaction counts as hanging.",
 )
 def find_hanging(**given: Any) -> None:
     """Find open transactions that no coordinator will end."""

@@ -39,13 +39,13 @@ HISTORIES = "--history expects the history.jsonl of `tidelog check`, `tidelog ch
 )
 @click.option(
     "--folder", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Log directory, or a folder above some; of stopped brokers without --bootstrap; repeatable.",
+    help="Log directory, or a folder that contains some; without --bootstrap, of stopped brokers; repeatable.",
 )  # fmt: skip
 @click.option("--topic", "topics", multiple=True, help="Topic to audit (default: all topics); repeatable.")
 @click.option("--compacted", multiple=True, help="Compacted topic, if only folders are given; repeatable.")
 @click.option(
     "--read", "read_from", type=click.Choice([FETCH, FOLDERS]), default=FETCH, show_default=True,
-    help="Source for a running cluster: fetch, with the tail after the high watermark from folders; or folders alone.",
+    help="Source for running clusters. fetch: brokers up to the high watermark, then --folder; folders: --folder only.",
 )  # fmt: skip
 @click.option(
     "--history", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -217,7 +217,7 @@ def find_log_dirs(given: Sequence[Path]) -> "list[LogFolder]":
     try:
         return find(given)
     except FileNotFoundError as reason:
-        raise CommandFailed(f"{reason} Expected a log directory of a broker, or a folder above some.") from None
+        raise CommandFailed(f"{reason} Expected a log directory of a broker, or a folder that contains some.") from None
     except OSError as reason:
         raise CommandFailed(str(reason)) from None
 

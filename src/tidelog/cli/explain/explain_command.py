@@ -64,7 +64,7 @@ def _print_findings(given: dict[str, Any], about: str, rules: "Callable[[Command
 @watch_ms
 @as_json
 def topic(name: str, **given: Any) -> None:
-    """Diagnose a topic: its partitions, a stuck deletion, or its absence."""
+    """Diagnose a topic: partitions, a stuck deletion, or why it is missing."""
     from tidelog.cli.explain.cluster_rules import topic_findings
 
     _print_explanation(

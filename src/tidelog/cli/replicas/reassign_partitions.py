@@ -43,7 +43,7 @@ REQUIRED_OPTIONS = {
 @click.command()
 @cluster_options
 @click.option("--bootstrap-controller", type=Bootstrap(), help="Any broker; the same as --bootstrap-server.")
-@flag("generate", "Propose replicas for topics, without a change.")
+@flag("generate", "Propose an assignment for topics, without executing it.")
 @flag("execute", "Start the moves of a file.")
 @flag("verify", "Report progress of the moves of a file; clear throttles when done.")
 @flag("cancel", "Cancel the moves of a file.")
@@ -57,9 +57,9 @@ REQUIRED_OPTIONS = {
     "--replica-alter-log-dirs-throttle", type=int, help="Limit for copying between log directories, in bytes/s."
 )
 @flag("additional", "Add to the moves in progress, or change their throttle.")
-@click.option("--timeout", type=int, help="Time for moves between log directories to start, in ms (default: 10000).")
+@click.option("--timeout", type=int, help="Timeout for starting moves between log directories, in ms (default: 10000).")
 @flag("disallow-replication-factor-change", "Reject moves that change the number of replicas.")
-@flag("preserve-throttles", "Keep the throttles.")
+@flag("preserve-throttles", "With --verify or --cancel: keep the throttles.")
 @flag("progress", "Also show bytes and time left (not in Kafka's tool).")
 def reassign_partitions(**given: Any) -> None:
     """Move replicas between brokers and log directories, with the flags of kafka-reassign-partitions."""

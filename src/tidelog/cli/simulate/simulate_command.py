@@ -64,7 +64,9 @@ class CommaList(click.ParamType):  # type: ignore[type-arg]
 @click.option("--moves", is_flag=True, help="Move partitions between brokers in every seed.")
 @click.option("--brokers", type=click.IntRange(3, 9), help="Number of brokers (default: drawn from the seed).")
 @click.option("--partitions", type=click.IntRange(1, 9), help="Maximum number of partitions.")
-@click.option("--mutants", is_flag=True, help="Hunt mutants: all, those named, `former` or `drawn`.")
+@click.option(
+    "--mutants", is_flag=True, help="Search for seeds that detect mutants: all, the named ones, `former` or `drawn`."
+)
 @click.option(
     "--count",
     "drawn",
@@ -84,8 +86,8 @@ def simulate(
     """Run simulated clusters with faults, and check invariants after every step.
 
     The same seed gives the same run. The exit code is 1 if an invariant is violated or a mutant survives. `--mutants
-    drawn` changes --count locations of the source, drawn by --seed, and hunts each mutant with unit tests, stories and
-    --seeds seeds.
+    drawn` changes the source at --count locations that --seed selects, and runs unit tests, stories and --seeds seeds
+    against each change.
     """
     exit_with = click.get_current_context().exit
     if names and not mutants:
