@@ -171,7 +171,7 @@ def test_a_seed_that_an_unbroken_cluster_fails_kills_nothing(monkeypatch, tmp_pa
 
 def test_results_are_kept_and_survivors_are_hunted_by_new_tests(tmp_path):
     path = tmp_path / "mutants.jsonl"
-    other = Site(LEADER, "Leader.settle", "drop call", "self._widen", 51, "self._widen()", 0, 8, 49)
+    other = Site(LEADER, "Leader.commit_isr", "drop call", "self._widen", 51, "self._widen()", 0, 8, 49)
     killed, survived = (
         MutantVerdict(SITE, Killer("test", NEAR, "why"), "a", "b", 1.0),
         MutantVerdict(other, None, "c", "d", 2.0),
@@ -207,7 +207,7 @@ def test_a_tree_without_tests_says_so(tidelog, monkeypatch, tmp_path):
     monkeypatch.setattr(drawn_hunt, "this_tree", lambda: SourceTree(this_tree().package, None))
     monkeypatch.setattr(drawn_hunt, "_story_ends", lambda tree, keep: keep / "ends")
     monkeypatch.setattr(drawn_hunt, "_hunt", lambda hunters, site: MutantVerdict(site, None, "a", "b"))
-    other = Site(LEADER, "Leader.settle", "drop call", "self._widen", 51, "self._widen()", 0, 8, 49)
+    other = Site(LEADER, "Leader.commit_isr", "drop call", "self._widen", 51, "self._widen()", 0, 8, 49)
     monkeypatch.setattr(drawn_hunt, "draw", lambda sources, count, seed: [SITE, other])
     result = tidelog("simulate", "--mutants", "drawn", "--count", "2", "--keep", str(tmp_path))
     assert result.code == 1

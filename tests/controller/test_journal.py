@@ -5,7 +5,7 @@ from itertools import chain
 import pytest
 
 from tidelog.controller import tree
-from tidelog.controller.journal import CHUNK, MAX_ATTEMPTS, MOST_OVERTAKEN, SLICE, Command, Journal, pack, submit
+from tidelog.controller.journal import CHUNK, MAX_ATTEMPTS, MAX_OVERTAKING, SLICE, Command, Journal, pack, submit
 from tidelog.ports import Check, Create, Delete, Read, StoreResult, Write
 from tidelog.sim.store import Tree
 
@@ -208,4 +208,4 @@ def test_what_an_operator_asks_waits_for_a_few_urgent_commands_only():
     journal.submit(Command("reaction", named("reaction")), first=True)
     journal.take()
     assert ran.index("reaction") == 0
-    assert ran.index("asked") == 1 + MOST_OVERTAKEN
+    assert ran.index("asked") == 1 + MAX_OVERTAKING

@@ -40,7 +40,7 @@ def test_the_high_watermark_moves_when_a_laggard_has_left():
     effects = []
     changes = IsrProposals(ME, replicas, effects, lambda: 100, lambda: ALL)
     late = after(LAG + 1)
-    proposal = leader.shrink(late, 100)
+    proposal = leader.propose_shrink(late, 100)
     assert C not in proposal.isr
     changes.propose(leader.name, proposal)
     changes.pump(late)
@@ -58,7 +58,7 @@ def test_what_the_controllers_answer_leaves_out_is_asked_again():
     replicas = SimpleNamespace(get=lambda *_: leader, topic_name=lambda _: leader.name.topic)
     changes = IsrProposals(ME, replicas, effects, lambda: 100, lambda: ALL)
     late = after(LAG + 1)
-    changes.propose(leader.name, leader.shrink(late, 100))
+    changes.propose(leader.name, leader.propose_shrink(late, 100))
     changes.pump(late)
     changes.answered(AlterPartitionResponse(topics=[]), late)
     assert changes.next_deadline == late.mono + RETRY_MS
@@ -74,7 +74,7 @@ def test_the_high_watermark_moves_when_a_replica_that_has_gone_is_refused():
     fetched(leader, C, 0)
     replicas = SimpleNamespace(get=lambda *_: leader, topic_name=lambda _: leader.name.topic)
     changes = IsrProposals(ME, replicas, [], lambda: 100, lambda: (ME, B))
-    changes.propose(leader.name, leader.expansion(C, 100, ALL))
+    changes.propose(leader.name, leader.propose_expansion(C, 100, ALL))
     changes.pump(NOW)
     append(leader, b"m")
     fetched(leader, B, 1, eligible=(ME, B))

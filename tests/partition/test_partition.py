@@ -144,15 +144,15 @@ def test_a_replica_that_fell_behind_is_proposed_to_leave_and_comes_back_once_it_
     append(leader, b"m1")
     fetched(leader, B, 1)
     late = after(LAG + 1)
-    proposal = leader.shrink(late, 100)
+    proposal = leader.propose_shrink(late, 100)
     assert proposal.isr == (ME, B)
-    assert leader.shrink(late, 100) is None, "one change at a time"
+    assert leader.propose_shrink(late, 100) is None, "one change at a time"
     assert leader.proposal_accepted(proposal, (ME, B), 1)
     fetched(leader, C, 0, late)
-    assert leader.expansion(C, 100, ALL) is None
+    assert leader.propose_expansion(C, 100, ALL) is None
     fetched(leader, C, 1, late)
-    assert leader.expansion(C, 100, ()) is None, "it is not alive"
-    back = leader.expansion(C, 100, ALL)
+    assert leader.propose_expansion(C, 100, ()) is None, "it is not alive"
+    back = leader.propose_expansion(C, 100, ALL)
     assert back.isr == (ME, B, C)
     assert back.broker_epochs == {ME: 100, B: 101, C: 102}
 
@@ -163,9 +163,9 @@ def test_nobody_joins_below_the_first_offset_of_the_leaders_epoch():
     lead(leader, epoch=6, isr=(ME, B))
     assert leader.high_watermark == 0
     fetched(leader, C, 1)
-    assert leader.expansion(C, 100, ALL) is None
+    assert leader.propose_expansion(C, 100, ALL) is None
     fetched(leader, C, 2)
-    assert leader.expansion(C, 100, ALL) is not None
+    assert leader.propose_expansion(C, 100, ALL) is not None
 
 
 def test_without_a_registration_no_change_is_proposed():
@@ -173,19 +173,19 @@ def test_without_a_registration_no_change_is_proposed():
     leader = lead(held(), isr=(ME, B))
     append(leader, b"m1")
     fetched(leader, C, 1)
-    assert leader.expansion(C, -1, ALL) is None
-    assert leader.rejoin(NOW, -1, ALL) is None
-    assert leader.shrink(after(LAG + 1), -1) is None
+    assert leader.propose_expansion(C, -1, ALL) is None
+    assert leader.propose_rejoins(NOW, -1, ALL) is None
+    assert leader.propose_shrink(after(LAG + 1), -1) is None
 
 
 def test_a_refused_proposal_no_longer_counts_and_a_pushed_state_ends_one_in_flight():
     leader = lead(held(), isr=(ME, B))
     append(leader, b"m1")
     fetched(leader, C, 1)
-    proposal = leader.expansion(C, 100, ALL)
+    proposal = leader.propose_expansion(C, 100, ALL)
     leader.proposal_refused(proposal)
     assert leader.role.maximal_isr == {ME, B}
-    again = leader.expansion(C, 100, ALL)
+    again = leader.propose_expansion(C, 100, ALL)
     leader.assign(Assignment(ME, 5, (ME,), 1, ALL), NOW)
     assert not leader.proposal_accepted(again, ALL, 1)
     assert leader.role.isr == (ME,)
@@ -308,8 +308,8 @@ def test_a_failed_replica_leads_nothing_any_more():
         leader.follower_fetched(B, 1, 0, 101, NOW)
     with refused(ErrorCode.KAFKA_STORAGE_ERROR):
         leader.read(0, 100, 1, at_least_one=True)
-    assert leader.shrink(after(LAG + 1), 100) is None, "alone in its ISR it could never be replaced"
-    assert leader.rejoin(NOW, 100, ALL) is None
+    assert leader.propose_shrink(after(LAG + 1), 100) is None, "alone in its ISR it could never be replaced"
+    assert leader.propose_rejoins(NOW, 100, ALL) is None
     assert not leader.advance(NOW, ALL)
 
 

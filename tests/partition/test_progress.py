@@ -62,7 +62,7 @@ def test_who_was_proposed_to_leave_still_counts():
     role = leader((0, 1, 2), b1=50, b2=20)
     role.propose((0, 1), partition_epoch=3, own=0, own_epoch=9)
     assert role.high_watermark(0, 100, now=99_999, lag_ms=10, eligible={1, 2}) == 20
-    role.settle((0, 1))
+    role.commit_isr((0, 1))
     assert role.high_watermark(0, 100, now=99_999, lag_ms=10, eligible={1, 2}) == 50
 
 

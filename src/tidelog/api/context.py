@@ -272,7 +272,7 @@ class Quotas(Protocol):
     def charge(self, user: str, client: str, key: int, *, size: int, answer: int, spent_ns: int, now: int) -> int:
         """Count one request; the milliseconds for which its connection is muted."""
 
-    def most_to_fetch(self, user: str, client: str) -> int | None:
+    def max_fetch_bytes(self, user: str, client: str) -> int | None:
         """Bytes in one answer that do not lead to a throttle by themselves; None without a quota."""
 
     def mutate(self, user: str, client: str, cost: float, now: int, *, strict: bool) -> tuple[bool, int]:

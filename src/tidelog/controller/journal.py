@@ -32,7 +32,7 @@ PAUSE: Sequence[Operation] = []
 SLICE = 200
 """Partitions, topics or the like that a command computes between two pauses, and commands between two pauses: some ten
 milliseconds."""
-MOST_OVERTAKEN = 4
+MAX_OVERTAKING = 4
 """So many urgent commands go before one in the queue."""
 RETRY_MS = 100
 MAX_ATTEMPTS = 5
@@ -70,11 +70,11 @@ class Journal:
         """What the current command yielded, not submitted yet. At most one of `unsent` and `sent` is set."""
         self.sent: Sequence[Operation] | None = None
         """What the store works on."""
-        self.doubted: Sequence[Change] | None = None
+        self.unconfirmed: Sequence[Change] | None = None
         """Changes whose outcome is unknown; the nodes are read again to find out."""
         self.retry_at: int | None = None
         self.is_paused = False
-        self._begun = 0
+        self._started = 0
         self.finished: list[tuple[Command, Any]] = []
         self.deposed = False
         self.stale = False
@@ -100,12 +100,12 @@ class Journal:
             and not self.is_paused
             and (self.first or self.urgent or self.queue)
         ):
-            self._begun += 1
+            self._started += 1
             # Many commands that need no store may wait behind one that did: let other inputs come first.
-            if self._begun > SLICE:
+            if self._started > SLICE:
                 self.is_paused = True
                 return None
-            self.current = self._lane().popleft()
+            self.current = self._next_queue().popleft()
             self.steps = self.current.start()
             self._advance(None)
         if self.sent is not None or self.unsent is None or self.retry_at is not None:
@@ -113,12 +113,12 @@ class Journal:
         self.sent, self.unsent = self.unsent, None
         return self.sent
 
-    def _lane(self) -> deque[Command]:
+    def _next_queue(self) -> deque[Command]:
         """The queue of the next command. In-sync sets that change all the time, as on a slow store, must not block an
         operator's command forever."""
         if self.first:
             return self.first
-        if self.urgent and (not self.queue or self._overtaken < MOST_OVERTAKEN):
+        if self.urgent and (not self.queue or self._overtaken < MAX_OVERTAKING):
             self._overtaken = self._overtaken + 1 if self.queue else 0
             return self.urgent
         self._overtaken = 0
@@ -129,15 +129,15 @@ class Journal:
             self.retry_at = None
         if self.is_paused:
             self.is_paused = False
-            self._begun = 0
+            self._started = 0
             if self.steps is not None:
                 self._advance(())
 
     def result(self, result: StoreResult, now: int) -> None:
         sent, self.sent = self.sent, None
-        assert sent is not None, "a result without a question"
-        if self.doubted is not None:
-            self._resolve(self.doubted, result, now)
+        assert sent is not None, "a result without a request"
+        if self.unconfirmed is not None:
+            self._resolve(self.unconfirmed, result, now)
         elif isinstance(sent[0], Query):
             self._queried(sent, result, now)
         else:
@@ -153,7 +153,7 @@ class Journal:
         if result.outcome == "ok":
             self._advance(result.values[1:])
         elif result.outcome == "unknown":
-            self.doubted = [operation for operation in sent[1:] if not isinstance(operation, Query)]
+            self.unconfirmed = [operation for operation in sent[1:] if not isinstance(operation, Query)]
             self._read_again(now + RETRY_MS)
         else:
             self._conflict(result.failed)
@@ -171,20 +171,20 @@ class Journal:
             self.finished.append((command, None))
 
     def _read_again(self, at: int) -> None:
-        assert self.doubted is not None
-        self.unsent = [Read(tree.CONTROLLER_EPOCH), *(Read(operation.path) for operation in self.doubted)]
+        assert self.unconfirmed is not None
+        self.unsent = [Read(tree.CONTROLLER_EPOCH), *(Read(operation.path) for operation in self.unconfirmed)]
         self.retry_at = at
 
-    def _resolve(self, doubted: Sequence[Change], result: StoreResult, now: int) -> None:
+    def _resolve(self, unconfirmed: Sequence[Change], result: StoreResult, now: int) -> None:
         if result.outcome != "ok":
             self._read_again(now + RETRY_MS)
             return
-        self.doubted = None
+        self.unconfirmed = None
         epoch, *nodes = result.values
-        if happened(doubted[0], nodes[0]):
-            self._advance([_value(operation, node) for operation, node in zip(doubted, nodes, strict=True)])
+        if took_effect(unconfirmed[0], nodes[0]):
+            self._advance([_value(operation, node) for operation, node in zip(unconfirmed, nodes, strict=True)])
         elif isinstance(epoch, Node) and epoch.version == self.epoch_version:
-            self.unsent = self._checked(doubted)
+            self.unsent = self._checked(unconfirmed)
         else:
             self._conflict(0)
 
@@ -209,7 +209,7 @@ class Journal:
         self.unsent = operations if isinstance(operations[0], Query) else self._checked(operations)
 
 
-def happened(change: Change, node: Any) -> bool:
+def took_effect(change: Change, node: Any) -> bool:
     """Whether the first of a list of changes, and so all of them, took effect, given its node as it is now."""
     match change:
         case Create(_, data):
@@ -226,12 +226,12 @@ def _value(change: Change, node: Any) -> Any:
 
 
 class Slices:
-    """`yield from slices.did(n)` pauses the command each time that it computed as much as a slice."""
+    """`yield from slices.count(n)` pauses the command each time that it computed as much as a slice."""
 
     def __init__(self) -> None:
         self._since = 0
 
-    def did(self, count: int = 1) -> Steps[None]:
+    def count(self, count: int = 1) -> Steps[None]:
         self._since += count
         if self._since >= SLICE:
             self._since = 0

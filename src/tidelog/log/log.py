@@ -81,12 +81,12 @@ class Log:
         self.failed = False
         self.cleaned_to = 0
         """One past the last offset that compaction has processed; below it each key occurs once."""
-        self.cuts = 0
+        self.removals = 0
         """How often records were removed: compaction restarts if this changes during a pass."""
         self.replacing: Sequence[Segment] = ()
         """Segments whose `.swap` files are next to those that they will replace."""
         active = segments.active
-        self._cut = active.size > 0 and loaded.truncation_markers.is_above(active.base_offset)
+        self._must_roll = active.size > 0 and loaded.truncation_markers.is_above(active.base_offset)
         self._disk = segments.disk
         self._files_to_remove: list[str] = []
         self.durability = Durability(
@@ -200,7 +200,7 @@ class Log:
         stamp(data, 0, first_offset, leader_epoch)
 
         segment = self.segments.active
-        if not has_room(segment, batch, last_offset, rules, self._roll_ms, now) or self._cut:
+        if not has_room(segment, batch, last_offset, rules, self._roll_ms, now) or self._must_roll:
             self.roll(now)
             segment = self.segments.active
         if leader_epoch != self.epochs.latest:
@@ -222,7 +222,7 @@ class Log:
         first, last = found[0], found[-1]
         rest: Sequence[BatchHeader] = found
         while rest:
-            count = 0 if self._cut else count_fitting(self.segments.active, rest, self._rules, self._roll_ms, now)
+            count = 0 if self._must_roll else count_fitting(self.segments.active, rest, self._rules, self._roll_ms, now)
             self._append_run(view, rest[:count])
             rest = rest[count:]
             if rest:
@@ -319,9 +319,9 @@ class Log:
         """
         self._check_usable()
         old = self.segments.active
-        base = max(self.log_end_offset if old.size and not self._cut else old.next_offset(), base_offset)
+        base = max(self.log_end_offset if old.size and not self._must_roll else old.next_offset(), base_offset)
         if old.base_offset == base:
-            self._cut = False
+            self._must_roll = False
             return
         paths = old.write_indexes()
         self.producers.end_offset = base
@@ -336,7 +336,7 @@ class Log:
                 self.segments.describe(base, 0, 0).path(names.LOG)
             )  # its file is there: nothing may be appended behind it
             raise
-        self._cut = False
+        self._must_roll = False
         old.deactivate()
         self.durability.roll(paths)
 
@@ -426,8 +426,8 @@ class Log:
 
     def _begin_new_segment(self) -> None:
         active = self.segments.active
-        self._cut = active.size > 0
-        if not self._cut:
+        self._must_roll = active.size > 0
+        if not self._must_roll:
             self._discard(self.segments.retire_from(len(self.segments) - 1))
             self.segments.create(active.base_offset, active.created)
 
@@ -486,7 +486,7 @@ class Log:
 
     def _cancel_replacement(self, cleaned_to: int) -> None:
         """Records are removed: replacing segments may contain them, and would restore them after a crash."""
-        self.cuts += 1
+        self.removals += 1
         self.cleaned_to = min(self.cleaned_to, cleaned_to)
         withdrawn = self.replacing
         for segment in withdrawn:

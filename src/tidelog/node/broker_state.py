@@ -253,7 +253,7 @@ class BrokerState:
 
     def offer_isr(self, partition: Partition) -> None:
         """Propose the replicas that may join the partition's ISR by now."""
-        proposal = partition.rejoin(self.now, self.broker_epoch, self.eligible)
+        proposal = partition.propose_rejoins(self.now, self.broker_epoch, self.eligible)
         if proposal is not None:
             self.propose(partition.name, proposal)
 

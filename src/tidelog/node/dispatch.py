@@ -29,7 +29,7 @@ PAUSE_ABOVE = 500
 
 _KEY_AND_VERSION = Struct(">hh")
 _DEFERRED = (Deferred, Pending)
-_LET_THROUGH = (ProtocolViolation, AssertionError)
+_PROPAGATED = (ProtocolViolation, AssertionError)
 
 SELF = Connection(0, "", "self", "ANONYMOUS")
 
@@ -164,7 +164,7 @@ class Dispatch:
             elif answer is not None:
                 parts = encode_response(key, answerable(key, version), header.correlation_id, answer)
                 self._outgoing.setdefault(connection.number, []).extend(parts)
-        except _LET_THROUGH:
+        except _PROPAGATED:
             raise
         except Exception as error:  # noqa: BLE001  (whatever it is, the others must not suffer)
             self._request_failed(Ticket(connection, None, key, version, header.correlation_id), error)
@@ -213,7 +213,7 @@ class Dispatch:
     def _attempt(self, ticket: Ticket, context: Context, serve: Callable[[], Any]) -> None:
         try:
             self._answer_or_defer(ticket, serve(), context)
-        except _LET_THROUGH:
+        except _PROPAGATED:
             raise
         except Exception as error:  # noqa: BLE001
             self._request_failed(ticket, error)
@@ -261,7 +261,7 @@ class Dispatch:
             return
         try:
             self._answer(ticket, response)
-        except _LET_THROUGH:
+        except _PROPAGATED:
             raise
         except Exception as error:  # noqa: BLE001
             self._request_failed(ticket, error)

@@ -207,8 +207,8 @@ class Fetching:
         """For room, for an answer on epochs (older generations), for a flush that the topic demands (rule 2), or for
         the throttle."""
         partition = fetcher.all[name].partition
-        asking = isinstance(partition.role, Follower) and partition.role.asking
-        if partition.full or asking or partition.durable_end < partition.log.log_end_offset:
+        needs_epoch_end = isinstance(partition.role, Follower) and partition.role.needs_epoch_end
+        if partition.full or needs_epoch_end or partition.durable_end < partition.log.log_end_offset:
             return True
         return self._is_throttled(fetcher, name) and not self._throttle.room(now)
 
@@ -286,7 +286,7 @@ class Fetching:
             self._apply(fetcher, following, data, now)
         except DiskFailed as failure:
             self._replicas.disk_failed(failure)
-            partition.grown(now)  # the first segments of the answer may be appended
+            partition.after_append(now)  # the first segments of the answer may be appended
             if partition.full:
                 fetcher.due[partition.name] = None
         except (ApiError, CorruptLog) as error:
@@ -320,11 +320,13 @@ class Fetching:
     def _reconcile(self, partition: Partition, leader: EpochEnd) -> bool:
         """Truncate the log by the leader's answer; whether the logs agree now (rule 5)."""
         before = partition.log.log_end_offset
-        cut = partition.reconcile(leader)
+        truncation = partition.reconcile(leader)
         if partition.log.log_end_offset < before:
             self._replicas.truncated = True
-            self._event("log.truncate", partition, before=before, offset=cut.offset, leader_epoch=partition.epoch)
-        return cut.settled
+            self._event(
+                "log.truncate", partition, before=before, offset=truncation.offset, leader_epoch=partition.epoch
+            )
+        return truncation.completed
 
     def _back_off(self, fetcher: Fetcher, following: Following, now: Time) -> None:
         """Leave the partition out for a while, longer each time in a row."""
@@ -339,7 +341,7 @@ class Fetching:
         topics = []
         for name in fetcher.due:
             partition = fetcher.all[name].partition
-            if isinstance(partition.role, Follower) and partition.role.asking:
+            if isinstance(partition.role, Follower) and partition.role.needs_epoch_end:
                 latest = partition.log.epochs.latest
                 requested = epochs.OffsetForLeaderPartition(partition=name.partition, leader_epoch=latest)
                 topics.append(epochs.OffsetForLeaderTopic(topic=name.topic, partitions=[requested]))
@@ -363,11 +365,11 @@ class Fetching:
                     self._back_off(fetcher, following, now)
                     continue
                 try:
-                    settled = self._reconcile(following.partition, EpochEnd(answer.leader_epoch, answer.end_offset))
+                    completed = self._reconcile(following.partition, EpochEnd(answer.leader_epoch, answer.end_offset))
                 except DiskFailed as failure:
                     self._replicas.disk_failed(failure)
                     continue
-                role.asking = not settled
+                role.needs_epoch_end = not completed
 
     def _event(self, kind: str, partition: Partition, **fields: Any) -> None:
         self._effects.append(Event(kind, {"partition": str(partition.name), "broker": self._broker_id, **fields}))

@@ -102,7 +102,7 @@ class IsrProposals:
                 proposal = sent.pop(key, None)
                 partition = self._replicas.get(*key)
                 if proposal is not None and partition is not None:
-                    self._take(partition, proposal, answer, now)
+                    self._handle_answer(partition, proposal, answer, now)
         self._retry(sent, now)
 
     def _retry(self, unanswered: dict[TopicPartition, Proposal], now: Time) -> None:
@@ -111,7 +111,9 @@ class IsrProposals:
             self._retry_at = now.mono + RETRY_MS
             self.alarm.set(self._retry_at)
 
-    def _take(self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse, now: Time) -> None:
+    def _handle_answer(
+        self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse, now: Time
+    ) -> None:
         code = answer.error_code
         if code in WITHDRAW:
             partition.proposal_refused(proposal)
@@ -121,9 +123,9 @@ class IsrProposals:
         elif code:
             self._retry({partition.name: proposal}, now)
         else:
-            self._accepted(partition, proposal, answer, now)
+            self._commit(partition, proposal, answer, now)
 
-    def _accepted(self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse, now: Time) -> None:
+    def _commit(self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse, now: Time) -> None:
         before = partition.role.isr if isinstance(partition.role, Leader) else ()
         if answer.leader_epoch != partition.epoch:
             return

@@ -191,7 +191,7 @@ class Quotas:
             throttle_ms = max(throttle_ms, self._count(FETCH, user, client, answer, now))
         return throttle_ms
 
-    def most_to_fetch(self, user: str, client: str) -> int | None:
+    def max_fetch_bytes(self, user: str, client: str) -> int | None:
         """Bytes in one answer that do not lead to a throttle by themselves; None without a quota."""
         limit = self.limits.of(FETCH, user, client)
         return None if limit is None else int(limit.bound * (self._samples - 1) * self._window_ms / 1000)

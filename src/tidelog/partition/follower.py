@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Follower:
-    """`leader` is NO_LEADER while there is none. `asking`: OffsetsForLeaderEpoch must first compare the ends of the
-    logs (older generations only; KIP-320 compares in the fetch itself)."""
+    """One leader epoch in which this replica follows."""
 
     leader: int
-    asking: bool = False
+    """NO_LEADER while there is none."""
+    needs_epoch_end: bool = False
+    """OffsetsForLeaderEpoch must compare the ends of the logs before the first fetch. Only in older generations:
+    KIP-320 compares them in the fetch itself."""

@@ -45,13 +45,13 @@ class Leader:
         self._widen()
         return self.proposal
 
-    def settle(self, isr: Iterable[int]) -> None:
+    def commit_isr(self, isr: Iterable[int]) -> None:
         """The controller's word on the ISR: whatever was in flight is over."""
         self.isr = tuple(isr)
         self.proposal = None
         self._widen()
 
-    def withdraw(self) -> None:
+    def withdraw_proposal(self) -> None:
         """The controller refused the proposal for good: back to the committed ISR."""
         self.proposal = None
         self._widen()
@@ -76,7 +76,7 @@ class Leader:
             and replica in eligible
         )
 
-    def laggards(self, end: int, now: int, lag_ms: int) -> set[int]:
+    def out_of_sync_replicas(self, end: int, now: int, lag_ms: int) -> set[int]:
         """ISR members that have not been caught up for longer than the lag time."""
         return {
             replica

@@ -16,7 +16,7 @@ from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
 from tidelog.partition.follower import Follower
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.progress import LONG_AGO, Progress
-from tidelog.partition.truncation import KIP_320, Cut, EpochEnd, Generation
+from tidelog.partition.truncation import KIP_320, EpochEnd, Generation, Truncation
 from tidelog.ports import Buffer
 
 ACKS_ALL = -1
@@ -144,16 +144,16 @@ class Partition:
         for replica in set(role.remote).difference(assignment.replicas):
             del role.remote[replica]
         role.adding = assignment.adding
-        role.settle(assignment.isr)
+        role.commit_isr(assignment.isr)
 
     def _follow(self, leader: int, *, new_epoch: bool) -> None:
         if isinstance(self.role, Follower) and not new_epoch:
             self.role.leader = leader
             return
-        cut = self.generation.cut_on_following(self.high_watermark)
-        if cut is not None and leader != NO_LEADER:
-            self.truncate_to(cut)
-        self.role = Follower(leader, asking=self.generation.asks_before_fetching(self.log.epochs.latest))
+        offset = self.generation.truncation_on_following(self.high_watermark)
+        if offset is not None and leader != NO_LEADER:
+            self.truncate_to(offset)
+        self.role = Follower(leader, needs_epoch_end=self.generation.requests_epoch_end(self.log.epochs.latest))
 
     def fail(self) -> None:
         """The log directory failed: no role until a restart. A leader that no follower can fetch from would otherwise
@@ -205,7 +205,7 @@ class Partition:
             self.traffic.bytes_in += len(records)
             for progress in role.remote.values():
                 progress.leader_appended(old_end, now.mono)
-            self.grown(now)
+            self.after_append(now)
         return appended
 
     def advance(self, now: Time, eligible: Collection[int]) -> bool:
@@ -213,7 +213,7 @@ class Partition:
         role = self.role
         if type(role) is not Leader or self.high_watermark == self.log.log_end_offset:
             return False
-        if self.is_held(role):
+        if self.is_under_min_isr(role):
             return False
         end = self.durable_end
         new = end
@@ -225,11 +225,11 @@ class Partition:
         self.mark_dirty(for_followers=False)
         return True
 
-    def is_held(self, role: Leader) -> bool:
+    def is_under_min_isr(self, role: Leader) -> bool:
         """Whether the high watermark must not move: too few replicas are known to have what it would commit."""
         return len(role.isr) < self.min_in_sync
 
-    def grown(self, now: Time) -> None:
+    def after_append(self, now: Time) -> None:
         if self._flush_due(now):
             self.flush_pending = True
         self.mark_dirty()
@@ -253,7 +253,7 @@ class Partition:
     # Leader: followers.
 
     def follower_fetched(self, replica: int, offset: int, log_start: int, broker_epoch: int, now: Time) -> Progress:
-        """Record the progress of a follower; the caller then calls `advance` and `expansion`."""
+        """Record the progress of a follower; the caller then calls `advance` and `propose_expansion`."""
         role = self.leading()
         progress = role.remote.get(replica)
         if progress is None or NO_EPOCH < broker_epoch < progress.broker_epoch:  # by a life that is over
@@ -276,7 +276,7 @@ class Partition:
         """Rule 6."""
         return EpochEnd(*self.log.epochs.end_offset_for(epoch, self.log.log_end_offset))
 
-    def expansion(self, replica: int, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
+    def propose_expansion(self, replica: int, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
         """The ISR with this replica added, if rule 3 allows it."""
         role = self.role
         if type(role) is not Leader or own_epoch == NO_EPOCH:
@@ -285,7 +285,7 @@ class Partition:
             return None
         return role.propose((*role.isr, replica), self.partition_epoch, self.broker_id, own_epoch)
 
-    def rejoin(self, now: Time, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
+    def propose_rejoins(self, now: Time, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
         """The ISR with all replicas that rule 3 allows. A caught-up follower of an idle partition has nothing to
         fetch, so the leader must check again when the reason for its exclusion is gone: an election, a change in
         flight, a restart. A replica that has not fetched lately is left out: it may be dead, and would be removed
@@ -301,12 +301,12 @@ class Partition:
         ]
         return role.propose((*role.isr, *ready), self.partition_epoch, self.broker_id, own_epoch) if ready else None
 
-    def shrink(self, now: Time, own_epoch: int) -> Proposal | None:
+    def propose_shrink(self, now: Time, own_epoch: int) -> Proposal | None:
         """The ISR without the replicas that fell behind; None if there are none or a change is in flight."""
         role = self.role
         if type(role) is not Leader or own_epoch == NO_EPOCH or role.proposal is not None or len(role.isr) <= 1:
             return None
-        late = role.laggards(self.log.log_end_offset, now.mono, self.lag_ms)
+        late = role.out_of_sync_replicas(self.log.log_end_offset, now.mono, self.lag_ms)
         if not late:
             return None
         rest = [member for member in role.isr if member not in late]
@@ -318,13 +318,13 @@ class Partition:
         if type(role) is not Leader or role.proposal is not proposal or partition_epoch < self.partition_epoch:
             return False
         self.partition_epoch = partition_epoch
-        role.settle(isr)
+        role.commit_isr(isr)
         return True
 
     def proposal_refused(self, proposal: Proposal) -> None:
         role = self.role
         if type(role) is Leader and role.proposal is proposal:
-            role.withdraw()
+            role.withdraw_proposal()
 
     # Reading.
 
@@ -353,22 +353,22 @@ class Partition:
         self.high_watermark = new
         if appended is not None:
             self.traffic.replicated_in += len(records)
-            self.grown(now)
+            self.after_append(now)
         elif moved:
             self.mark_dirty()
         return appended is not None or moved
 
-    def reconcile(self, leader: EpochEnd) -> Cut:
+    def reconcile(self, leader: EpochEnd) -> Truncation:
         """Truncate this log according to the leader's response (rule 5)."""
-        cut = self.generation.cut_point(
+        truncation = self.generation.truncation(
             leader,
             self.epoch_end(leader.epoch),
             end=self.log.log_end_offset,
             start=self.log.log_start_offset,
             high_watermark=self.high_watermark,
         )
-        self.truncate_to(cut.offset)
-        return cut
+        self.truncate_to(truncation.offset)
+        return truncation
 
     def truncate_to(self, offset: int) -> bool:
         done = self.log.truncate_to(offset)

@@ -19,12 +19,12 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
-class Cut(NamedTuple):
-    """Truncate to `offset`; if `settled` the logs then agree, otherwise send another request with the remaining
+class Truncation(NamedTuple):
+    """Truncate to `offset`; if `completed` the logs then agree, otherwise send another request with the remaining
     epoch."""
 
     offset: int
-    settled: bool
+    completed: bool
 
 
 class Generation:
@@ -40,11 +40,11 @@ class Generation:
     def __repr__(self) -> str:
         return f"<generation {self.name}>"
 
-    def cut_on_following(self, high_watermark: int) -> int | None:  # noqa: ARG002
+    def truncation_on_following(self, high_watermark: int) -> int | None:  # noqa: ARG002
         """Where to truncate as soon as a leader is known, or None."""
         return None
 
-    def asks_before_fetching(self, latest_epoch: int) -> bool:  # noqa: ARG002
+    def requests_epoch_end(self, latest_epoch: int) -> bool:  # noqa: ARG002
         """Whether OffsetsForLeaderEpoch comes before the first fetch."""
         return False
 
@@ -52,15 +52,15 @@ class Generation:
         """(current leader epoch, last fetched epoch) of a fetch."""
         return leader_epoch, latest_epoch
 
-    def cut_point(self, leader: EpochEnd, own: EpochEnd, *, end: int, start: int, high_watermark: int) -> Cut:
+    def truncation(self, leader: EpochEnd, own: EpochEnd, *, end: int, start: int, high_watermark: int) -> Truncation:
         """Rule 5: where to truncate, given the leader's response and this log's own (epoch, end) for the same epoch."""
         if leader.end_offset == UNDEFINED:
-            return Cut(min(high_watermark, end), settled=True)
+            return Truncation(min(high_watermark, end), completed=True)
         if own.epoch == UNDEFINED:
-            return Cut(max(min(leader.end_offset, end), start), settled=True)
+            return Truncation(max(min(leader.end_offset, end), start), completed=True)
         if own.epoch != leader.epoch:
-            return Cut(max(min(own.end_offset, end), start), settled=False)
-        return Cut(max(min(leader.end_offset, own.end_offset, end), start), settled=True)
+            return Truncation(max(min(own.end_offset, end), start), completed=False)
+        return Truncation(max(min(leader.end_offset, own.end_offset, end), start), completed=True)
 
 
 class _Kip279(Generation):
@@ -68,7 +68,7 @@ class _Kip279(Generation):
 
     name = "kip_279"
 
-    def asks_before_fetching(self, latest_epoch: int) -> bool:
+    def requests_epoch_end(self, latest_epoch: int) -> bool:
         return latest_epoch >= 0
 
     def fetched_epochs(self, leader_epoch: int, latest_epoch: int) -> tuple[int, int]:  # noqa: ARG002
@@ -81,9 +81,9 @@ class _Kip101(_Kip279):
     name = "kip_101"
     uses_answered_epoch = False
 
-    def cut_point(self, leader: EpochEnd, own: EpochEnd, *, end: int, start: int, high_watermark: int) -> Cut:
+    def truncation(self, leader: EpochEnd, own: EpochEnd, *, end: int, start: int, high_watermark: int) -> Truncation:
         nothing_known = own._replace(epoch=UNDEFINED)
-        return super().cut_point(leader, nothing_known, end=end, start=start, high_watermark=high_watermark)
+        return super().truncation(leader, nothing_known, end=end, start=start, high_watermark=high_watermark)
 
 
 class _HighWatermark(_Kip101):
@@ -92,10 +92,10 @@ class _HighWatermark(_Kip101):
     name = "high_watermark"
     trusts_restarts = True
 
-    def cut_on_following(self, high_watermark: int) -> int | None:
+    def truncation_on_following(self, high_watermark: int) -> int | None:
         return high_watermark
 
-    def asks_before_fetching(self, latest_epoch: int) -> bool:  # noqa: ARG002
+    def requests_epoch_end(self, latest_epoch: int) -> bool:  # noqa: ARG002
         return False
 
 

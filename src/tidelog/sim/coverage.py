@@ -117,7 +117,7 @@ PROBES: Mapping[str, Probe] = {
     "election: preferred": Probe(f"{ELECTIONS}:elect_preferred", lambda state: state is not None),
     "election: nobody counts": Probe(f"{LEADERS}:_without_leader", lambda election: election.state is not None),
     # The rules of a replica.
-    "watermark held below min": Probe(f"{PARTITION}.is_held", bool),
+    "watermark held below min": Probe(f"{PARTITION}.is_under_min_isr", bool),
     "fenced: leader epoch": Probe(f"{PARTITION}.check_epoch", refused=True),
     "fenced: old assignment": Probe(f"{PARTITION}.is_newer", lambda is_newer: not is_newer),
     "fenced: old controller or broker": Probe("tidelog.node.broker_state:BrokerState.check_controller", bool),

@@ -86,7 +86,6 @@ class World:
         self.counts: dict[str, int] = {}
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._planned = 0
-        self._expiring: set[int] = set()
         self.hosts = [self._machine(broker, folders) for broker in range(brokers)]
 
     def __repr__(self) -> str:

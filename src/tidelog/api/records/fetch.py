@@ -32,7 +32,7 @@ from tidelog.wire.messages.records.fetch import (
 CONSUMER = -1
 READ_COMMITTED = 1
 TOPIC_IDS_SINCE = 13
-EXAMINED_WITHIN_MS = 5_000
+EXAMINATION_WAIT_MS = 5_000
 """How long a fetch may wait for old records to be read and found sound, whatever it allows for new ones to come."""
 
 
@@ -72,7 +72,7 @@ def _allowed_bytes(context: Context) -> int:
     most = context.broker.config.fetch_max_bytes
     if context.bill is None:
         return most
-    within_quota = context.broker.quotas.most_to_fetch(context.bill.user, context.bill.client_id)
+    within_quota = context.broker.quotas.max_fetch_bytes(context.bill.user, context.bill.client_id)
     return most if within_quota is None else min(most, within_quota)
 
 
@@ -111,17 +111,17 @@ def _session_of(
     sessions = context.broker.sessions
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
-            _leave(sessions.close(request.session_id), context)
+            _detach(sessions.close(request.session_id), context)
         session = None
         if request.session_epoch == INITIAL_EPOCH and requested:
             session, evicted = sessions.open(replica, context.now.mono)
-            _leave(evicted, context)
+            _detach(evicted, context)
         wanted = {one.name: one for one in requested}
         if session is not None:
             session.partitions = wanted
         return session, wanted
     session = sessions.find(request.session_id, request.session_epoch, context.now.mono)
-    _resolve(session, context)
+    _resolve_topic_ids(session, context)
     for one in requested:
         known = session.partitions.get(one.name)
         if known is not None and known.leader_epoch == one.leader_epoch:
@@ -131,11 +131,11 @@ def _session_of(
     for topic in request.forgotten_topics_data:
         name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
         for index in topic.partitions:
-            _forget(session, _held_as(session, _partition(name, topic.topic_id, index)), context)
+            _forget(session, _session_name(session, _partition(name, topic.topic_id, index)), context)
     return session, session.partitions
 
 
-def _held_as(session: Session, name: FetchedPartition) -> FetchedPartition:
+def _session_name(session: Session, name: FetchedPartition) -> FetchedPartition:
     """How the session names it: a topic that is gone meanwhile is known by its id only, but is held by its name."""
     if name in session.partitions or isinstance(name, TopicPartition):
         return name
@@ -143,7 +143,7 @@ def _held_as(session: Session, name: FetchedPartition) -> FetchedPartition:
     return next((n for n, wanted in session.partitions.items() if (wanted.topic_id, n.partition) == requested), name)
 
 
-def _resolve(session: Session, context: Context) -> None:
+def _resolve_topic_ids(session: Session, context: Context) -> None:
     """A topic whose id was unknown may be known by now: its partitions go on under its name."""
     for unknown in [name for name in session.dirty if isinstance(name, UnknownPartition)]:
         wanted = session.partitions.get(unknown)
@@ -155,7 +155,7 @@ def _resolve(session: Session, context: Context) -> None:
             session.dirty[wanted.name] = None
 
 
-def _leave(session: Session | None, context: Context) -> None:
+def _detach(session: Session | None, context: Context) -> None:
     if session is not None:
         for name in list(session.partitions):
             _forget(session, name, context)
@@ -197,7 +197,7 @@ def _record_progress(reader: Reader, context: Context) -> None:
         except ApiError:
             continue
         partition.advance(context.now, broker.eligible)
-        proposal = partition.expansion(reader.replica, broker.broker_epoch, broker.eligible)
+        proposal = partition.propose_expansion(reader.replica, broker.broker_epoch, broker.eligible)
         if proposal is not None:
             broker.propose(name, proposal)
 
@@ -206,7 +206,7 @@ def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Deferre
     outcome = _collect(context, reader)
     # An error is answered at once: after it has passed, the follower's progress would stay unrecorded unnoticed.
     examining = outcome.short and not outcome.size and not any(each.error_code for each in outcome.answers.values())
-    deadline = reader.deadline + EXAMINED_WITHIN_MS if examining else reader.deadline
+    deadline = reader.deadline + EXAMINATION_WAIT_MS if examining else reader.deadline
     enough = outcome.size >= reader.min_bytes or outcome.urgent or not reader.wanted
     if (enough and not examining) or context.now.mono >= deadline:
         return _response(context, reader, outcome)
@@ -246,7 +246,7 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
     for name, answer in outcome.answers.items():
         wanted = reader.wanted[name]
         is_named = not incremental or _has_changed(wanted, answer)
-        _note_sent(session, wanted, answer, short=name in outcome.short)
+        _record_sent(session, wanted, answer, short=name in outcome.short)
         if not is_named:
             continue
         key = ("" if isinstance(name, UnknownPartition) else name.topic, wanted.topic_id)
@@ -279,7 +279,7 @@ def _has_changed(wanted: CachedPartition, answer: PartitionData) -> bool:
     )
 
 
-def _note_sent(session: Session | None, wanted: CachedPartition, answer: PartitionData, *, short: bool) -> None:
+def _record_sent(session: Session | None, wanted: CachedPartition, answer: PartitionData, *, short: bool) -> None:
     """Note what the fetcher knows after this answer. A partition is clean when nothing is left to read at its offset,
     which is the last one requested; one that was refused stays dirty."""
     if answer.error_code:

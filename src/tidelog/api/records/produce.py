@@ -27,10 +27,10 @@ from tidelog.wire.records import ATTRIBUTES_POSITION, COMPRESSION_MASK, MAGIC, M
 ACKS_NONE = 0
 KNOWN_ACKS = frozenset({ACKS_ALL, ACKS_NONE, 1})
 BYTES = (memoryview, bytes, bytearray)
-NOT_TOLD = LeaderIdAndEpoch()
+NO_CURRENT_LEADER = LeaderIdAndEpoch()
 """The default of answers without a leader; it is replaced, never modified."""
 TOPIC_IDS_SINCE = 13
-LEADER_TOLD_SINCE = 10
+CURRENT_LEADER_SINCE = 10
 ZSTD_SINCE = 7
 LAST_ATTRIBUTES_BYTE = ATTRIBUTES_POSITION + 1
 WITHOUT_LOG_START = {
@@ -69,7 +69,7 @@ def _append_all(
         name = topic.name if context.version < TOPIC_IDS_SINCE else context.broker.topic_name(topic.topic_id)
         answers = []
         for data in topic.partition_data:
-            answer = PartitionProduceResponse(index=data.index, base_offset=-1, current_leader=NOT_TOLD)
+            answer = PartitionProduceResponse(index=data.index, base_offset=-1, current_leader=NO_CURRENT_LEADER)
             try:
                 if name is None:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -181,7 +181,7 @@ def _refuse(context: Context, topic: str, answer: PartitionProduceResponse, erro
     ]
     answer.base_offset = -1
     answer.log_append_time_ms = -1
-    if error.code in MOVED and context.version >= LEADER_TOLD_SINCE:
+    if error.code in MOVED and context.version >= CURRENT_LEADER_SINCE:
         leader, epoch = present_leader(context.broker, topic, answer.index)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
 

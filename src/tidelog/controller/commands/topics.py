@@ -77,7 +77,7 @@ def create_topics(term: ControllerTerm, request: CreateTopicsRequest) -> Steps[C
         for name, (plan, configs) in planned.items():
             _adopt(term, name, plan, configs)
             push_partitions(term, plan)
-            yield from slices.did(len(plan.partitions))
+            yield from slices.count(len(plan.partitions))
     return CreateTopicsResponse(topics=results)
 
 
@@ -172,7 +172,7 @@ def plan_topic(term: ControllerTerm, requested: CreatableTopic, slices: Slices) 
     configs = _configs(term, requested)
     if requested.assignments:
         replicas = _assigned(term, requested)
-        yield from slices.did(len(replicas))
+        yield from slices.count(len(replicas))
     else:
         replicas = yield from _placed(term, requested, slices)
     topic = Topic(requested.name, Assignment(new_topic_id(term), replicas, {}, {}), -1)
@@ -252,7 +252,7 @@ def placed(
     replicas: dict[int, tuple[int, ...]] = {}
     for index, found in enumerate(placements(racks, partitions, factor, start, first), first):
         replicas[index] = found
-        yield from slices.did()
+        yield from slices.count()
     return replicas
 
 
@@ -281,12 +281,12 @@ def carry_out(term: ControllerTerm, plans: Sequence[Plan], slices: Slices, made:
             groups.append(_nodes(partition, state, existing))
             plan.partitions.append(partition)
             states.append((partition, state))
-            yield from slices.did()
+            yield from slices.count()
     yield from submit(groups)
     for partition, state in states:
         partition.commit(state, 0)
         partition.topic.partitions[partition.index] = partition
-        yield from slices.did()
+        yield from slices.count()
 
 
 def push_partitions(term: ControllerTerm, plan: Plan) -> None:

@@ -14,11 +14,11 @@ LONGEST_WAIT = 2**63 - 1
 
 
 class Candidate(NamedTuple):
-    """A log when its `cuts` counter had this value, its dirty part [first_dirty, end), and the sizes of both parts in
-    bytes. `overdue`: its oldest dirty record is older than `max.compaction.lag.ms`."""
+    """A log when its `removals` counter had this value, its dirty part [first_dirty, end), and the sizes of both parts
+    in bytes. `overdue`: its oldest dirty record is older than `max.compaction.lag.ms`."""
 
     log: Log
-    cuts: int
+    removals: int
     first_dirty: int
     end: int
     clean_bytes: int
@@ -52,7 +52,7 @@ def candidate(log: Log, stable: int, wall: int) -> Candidate:
             end = reach
             oldest = segment if oldest is None else oldest
     overdue = oldest is not None and _is_overdue(oldest, log.config.max_compaction_lag_ms, wall)
-    return Candidate(log, log.cuts, first_dirty, end, clean_bytes, dirty_bytes, overdue)
+    return Candidate(log, log.removals, first_dirty, end, clean_bytes, dirty_bytes, overdue)
 
 
 def _compactable(log: Log, stable: int, wall: int) -> Iterable[tuple[Segment, int]]:

@@ -50,7 +50,7 @@ def compact(found: Candidate, wall: int, memory_bytes: int) -> Steps[Compacted |
         raise CorruptLog(f"{log.folder}: {error}") from error
     for _ in newest.emptied():
         yield Worked()
-    if sizes is None or _is_cut(log, found.cuts):
+    if sizes is None or _is_outdated(log, found.removals):
         return None
     log.cleaned_to = newest.end
     return Compacted(newest.end, *sizes)
@@ -58,29 +58,29 @@ def compact(found: Candidate, wall: int, memory_bytes: int) -> Steps[Compacted |
 
 def _replace_all(log: Log, found: Candidate, wall: int, newest: OffsetMap) -> Steps[tuple[int, int] | None]:
     """Rewrite every group; returns the sizes before and after."""
-    cuts = found.cuts
-    if not (yield from _build_offset_map(log, found, newest, cuts)):
+    removals = found.removals
+    if not (yield from _build_offset_map(log, found, newest, removals)):
         return None
     for _ in newest.mark(found.first_dirty):
         yield Worked()
-    if _is_cut(log, cuts):
+    if _is_outdated(log, removals):
         return None
     rules = RetentionRules(
         newest, PassedTransactions(), last_of_producers(log.producers), wall, log.config.delete_retention_ms
     )
     before = after = 0
     for group in _groups(log, newest.end):
-        if _is_cut(log, cuts):
+        if _is_outdated(log, removals):
             return None
         sizes = sum(segment.size for segment in group)
-        rewritten = yield from _rewrite(log, group, rules, cuts)
+        rewritten = yield from _rewrite(log, group, rules, removals)
         if rewritten is None or not (yield from replacement.replace(log, group, rewritten)):
             return None
         before, after = before + sizes, after + sum(segment.size for segment in rewritten)
     return before, after
 
 
-def _build_offset_map(log: Log, found: Candidate, newest: OffsetMap, cuts: int) -> Steps[bool]:
+def _build_offset_map(log: Log, found: Candidate, newest: OffsetMap, removals: int) -> Steps[bool]:
     """Fill the map from the dirty part until its memory is full; returns whether the log did not change."""
     passed = PassedTransactions()
     first = log.segments.floor(found.first_dirty)
@@ -100,7 +100,7 @@ def _build_offset_map(log: Log, found: Candidate, newest: OffsetMap, cuts: int) 
                 yield from _map_batch(chunk, batch, found.first_dirty, newest)
             newest.end = max(newest.end, batch.next_offset)
             yield Worked(batch.length)
-            if _is_cut(log, cuts):
+            if _is_outdated(log, removals):
                 return False
         newest.end = max(newest.end, reach)
     return True
@@ -133,7 +133,7 @@ def _groups(log: Log, end: int) -> list[list[Segment]]:
     return groups
 
 
-def _rewrite(log: Log, group: list[Segment], rules: RetentionRules, cuts: int) -> Steps[list[Segment] | None]:
+def _rewrite(log: Log, group: list[Segment], rules: RetentionRules, removals: int) -> Steps[list[Segment] | None]:
     """The remaining records of the group, in durable `.cleaned` files; None if the log changed in the meantime. If a
     pass is dropped half-way, recovery removes its files: a late removal must not touch the files of a new log in the
     same folder."""
@@ -145,7 +145,7 @@ def _rewrite(log: Log, group: list[Segment], rules: RetentionRules, cuts: int) -
             for chunk, batch in _walk(segment):
                 survivor = yield from rules.survivor(chunk, batch)
                 yield Worked(batch.length + (len(survivor.data) if survivor is not None else 0))
-                if _is_cut(log, cuts):  # the folder may have gone: no file is opened before this is known
+                if _is_outdated(log, removals):  # the folder may have gone: no file is opened before this is known
                     output.discard()
                     return None
                 if survivor is not None:
@@ -159,7 +159,7 @@ def _rewrite(log: Log, group: list[Segment], rules: RetentionRules, cuts: int) -
         output.discard()
         raise
     output.close()
-    if _is_cut(log, cuts):
+    if _is_outdated(log, removals):
         output.discard()
         return None
     return output.segments
@@ -170,9 +170,9 @@ def _reach(log: Log, segment: Segment) -> int:
     return log.segments.end_of(log.segments.floor(segment.base_offset), log.log_end_offset)
 
 
-def _is_cut(log: Log, cuts: int) -> bool:
+def _is_outdated(log: Log, removals: int) -> bool:
     """Whether records were removed from the log since the pass started."""
-    return log.failed or log.cuts != cuts
+    return log.failed or log.removals != removals
 
 
 def _walk(segment: Segment, offset: int = 0) -> Iterator[tuple[memoryview, BatchHeader]]:

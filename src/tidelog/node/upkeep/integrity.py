@@ -35,12 +35,12 @@ class DamagedReplica:
     partition: Partition
     log: Log
     segment: Segment
-    cuts: int
+    removals: int
 
     @property
     def is_current(self) -> bool:
         log = self.log
-        is_same = self.partition.log is log and not log.failed and log.cuts == self.cuts
+        is_same = self.partition.log is log and not log.failed and log.removals == self.removals
         return is_same and self.segment in list(log.segments)
 
 
@@ -106,7 +106,7 @@ class Integrity:
 
     def examine(self, partition: Partition, found: Unsound) -> ErrorCode:
         """A read failed there: NONE if an examination decides (the partition becomes dirty then), else the code."""
-        damaged = DamagedReplica(partition, partition.log, found.segment, partition.log.cuts)
+        damaged = DamagedReplica(partition, partition.log, found.segment, partition.log.removals)
         if found.stretch is not None:
             self._examine(damaged, found.stretch)
             return ErrorCode.NONE

@@ -42,7 +42,7 @@ class Relocation:
     copy: Log
     folder: str
     mark: str
-    cuts: int
+    removals: int
     synced: bool = False
     token: int | None = None
     due: int = 0
@@ -106,7 +106,7 @@ class Relocations:
     def _start(self, partition: Partition, folder: str, mark: str, copy: Log, now: Time) -> None:
         source = partition.log
         self._replicas.futures[partition.name] = copy, folder
-        self._moves[partition.name] = Relocation(partition, source, copy, folder, mark, cuts=-1, due=now.mono)
+        self._moves[partition.name] = Relocation(partition, source, copy, folder, mark, removals=-1, due=now.mono)
         self.alarm.set(self.next_deadline)
         self._report("replica.moving", partition.name, folder)
 
@@ -168,10 +168,10 @@ class Relocations:
     def _copy(self, move: Relocation, now: Time) -> int | None:
         """The number of bytes copied; None if the copy has caught up."""
         source, copy = move.source, move.copy
-        if source.cuts != move.cuts:
+        if source.removals != move.removals:
             before = copy.log_end_offset
             _truncate_to_agreement(source, copy)
-            move.cuts = source.cuts
+            move.removals = source.removals
             self._replicas.truncated = self._replicas.truncated or copy.log_end_offset < before
         if copy.log_end_offset < source.log_start_offset:
             copy.truncate_fully_and_start_at(source.log_start_offset)

@@ -93,7 +93,7 @@ class Jobs:
 
     def _shrink(self, now: Time) -> None:
         for partition in self._replicas:
-            proposal = partition.shrink(now, self._epoch())
+            proposal = partition.propose_shrink(now, self._epoch())
             if proposal is not None:
                 self._in_sync.propose(partition.name, proposal)
             elif isinstance(partition.role, Leader) and len(partition.role.isr) < len(partition.replicas):

@@ -85,7 +85,7 @@ MUTANTS = (
     Mutant(
         "watermark-below-min-isr",
         "the high watermark advances although fewer than min.insync.replicas are in sync",
-        ((f"{PARTITION}.is_held", replacements.never_held),),
+        ((f"{PARTITION}.is_under_min_isr", replacements.never_held),),
         expects=("I7",),
     ),
     Mutant(

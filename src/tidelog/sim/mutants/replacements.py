@@ -50,7 +50,7 @@ def safe_when_appended(partition: Partition, acks: int) -> int:
 
 
 def never_held(partition: Partition, role: Leader) -> bool:
-    """For `Partition.is_held`: min.insync.replicas does not hold back the high watermark."""
+    """For `Partition.is_under_min_isr`: min.insync.replicas does not hold back the high watermark."""
     return False
 
 

@@ -21,7 +21,7 @@ class Equivalent(NamedTuple):
 
 EQUIVALENTS: tuple[Equivalent, ...] = (
     Equivalent(
-        "tidelog.api.records.fetch:_note_sent",
+        "tidelog.api.records.fetch:_record_sent",
         "wanted.sent_log_start = -1 if diverges else answer.log_start_offset",
         "drop branch: second only",
         "The high watermark of -1 alone makes the next answer name the partition, with all its fields.",
@@ -64,7 +64,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     Equivalent(
         "tidelog.controller.journal:Journal._changed",
-        "self.doubted = [operation for operation in sent[1:] if not isinstance(operation, Query)]",
+        "self.unconfirmed = [operation for operation in sent[1:] if not isinstance(operation, Query)]",
         "drop branch: no filter",
         "What is written together holds no query; the filter is for the type checker.",
     ),
