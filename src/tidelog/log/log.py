@@ -5,7 +5,8 @@ memory. If the write fails its bytes are truncated; if that fails, the log is `f
 
     batch → validation → producers.check → roll? → epochs → one write → index, epochs, producers, log_end_offset
 
-Rolls, truncations and deletions change segments, epochs, producers, snapshots and durability together, only here.
+Segments, epochs, producers, snapshots and durability do not know each other: rolls, truncations and deletions change
+them together, only here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -79,16 +80,19 @@ class Log:
         self.producers = loaded.producers
         self.snapshots = loaded.snapshots
         self.failed = False
+        """The disk failed in the middle of a change, or the log was deleted: it only serves what it has."""
         self.cleaned_to = 0
         """One past the last offset that compaction has processed; below it each key occurs once."""
         self.removals = 0
-        """How often records were removed: compaction restarts if this changes during a pass."""
+        """How often records were removed: compaction and a move to another folder start again when this changes."""
         self.replacing: Sequence[Segment] = ()
-        """Segments whose `.swap` files are next to those that they will replace."""
+        """Compacted segments, in `.swap` files, that are about to replace their originals (`replace_segments`)."""
         active = segments.active
         self._must_roll = active.size > 0 and loaded.truncation_markers.is_above(active.base_offset)
+        """The active segment was truncated: the next append goes to a new one (see `truncate_to`)."""
         self._disk = segments.disk
         self._files_to_remove: list[str] = []
+        """Renamed files, until `delete_old_segments` returns them for removal."""
         self.durability = Durability(
             segments.disk, segments.folder, loaded.recovery_point, now, loaded.truncation_markers
         )
@@ -163,13 +167,7 @@ class Log:
     # Appending.
 
     def append_as_leader(
-        self,
-        records: Buffer,
-        leader_epoch: int,
-        now: Time,
-        *,
-        from_client: bool = True,
-        transaction_version: int = 0,
+        self, records: Buffer, leader_epoch: int, now: Time, *, from_client: bool = True, transaction_version: int = 0
     ) -> Appended:
         """Append one batch, stamped with offset and epoch in place if it is writable. Raises ApiError with Kafka's code
         before anything changes. `transaction_version` is that of the ended transaction, or of the client."""
@@ -203,6 +201,7 @@ class Log:
         if not has_room(segment, batch, last_offset, rules, self._roll_ms, now) or self._must_roll:
             self.roll(now)
             segment = self.segments.active
+        # The epoch before its first record: the log never has a record of an epoch that it does not know (rule 6).
         if leader_epoch != self.epochs.latest:
             self.assign_epoch(leader_epoch, first_offset)
         self._write(segment, data)
@@ -219,7 +218,6 @@ class Log:
         if not found:
             return None
         self._check_follows(view, found)
-        first, last = found[0], found[-1]
         rest: Sequence[BatchHeader] = found
         while rest:
             count = 0 if self._must_roll else count_fitting(self.segments.active, rest, self._rules, self._roll_ms, now)
@@ -227,13 +225,9 @@ class Log:
             rest = rest[count:]
             if rest:
                 self.roll(now, base_for(rest[0], self.log_end_offset))
+        first_offset, last_offset = found[0].base_offset, found[-1].last_offset
         return Appended(
-            first.base_offset,
-            last.last_offset,
-            NO_TIMESTAMP,
-            self.log_start_offset,
-            batches=len(found),
-            bytes=last.end,
+            first_offset, last_offset, NO_TIMESTAMP, self.log_start_offset, batches=len(found), bytes=found[-1].end
         )
 
     def _check_follows(self, view: memoryview, found: Sequence[BatchHeader]) -> None:
@@ -261,7 +255,7 @@ class Log:
                 self._write_epochs()
             self._write(segment, view[run[0].position : run[-1].end])
         except DiskFailed:
-            self.epochs = epochs if epochs is not None else self.epochs
+            self.epochs = epochs if epochs is not None else self.epochs  # nothing was appended
             raise
         for batch in run:
             self._apply_written(segment, batch, batch.base_offset, view)
@@ -309,6 +303,11 @@ class Log:
         self._write_epochs()
         return True
 
+    def _write_epochs(self) -> None:
+        """If the disk is full, they are written before the next append."""
+        with suppress(DiskFull):
+            self.durability.save_epochs(self.epochs)
+
     # Rolling.
 
     def roll(self, now: Time, base_offset: int = 0) -> None:
@@ -332,9 +331,8 @@ class Log:
         try:
             self.segments.create(base, now.wall)
         except DiskFailed:
-            self.failed = self._disk.exists(
-                self.segments.describe(base, 0, 0).path(names.LOG)
-            )  # its file is there: nothing may be appended behind it
+            # If its file is there, nothing may be appended to the old one.
+            self.failed = self._disk.exists(self.segments.describe(base, 0, 0).path(names.LOG))
             raise
         self._must_roll = False
         old.deactivate()
@@ -404,9 +402,8 @@ class Log:
             keep = self.segments.floor(offset) + 1
             if keep < len(self.segments):
                 self._discard(self.segments.retire_from(keep))
-                self._disk.sync_folder(
-                    self.folder
-                )  # after a power loss they must not be there behind the truncation below
+                # Durable first: after a power loss these segments must not follow the one that is truncated below.
+                self._disk.sync_folder(self.folder)
                 self.segments.activate()
             end = self.segments.active.truncate(offset)
             self._begin_new_segment()
@@ -542,9 +539,8 @@ class Log:
         durability = self.durability
         active = self.segments.active
         has_snapshot = self.log_end_offset in self.snapshots.offsets
-        is_written = active.size == 0 or (
-            has_snapshot and not active.has_aborted
-        )  # recovery writes the snapshot, not the index
+        # Recovery writes a snapshot, but no index of aborted transactions.
+        is_written = active.size == 0 or (has_snapshot and not active.has_aborted)
         if is_written and durability.is_idle and durability.recovery_point == self.log_end_offset:
             return
         paths = active.write_indexes() if active.size else []
@@ -564,12 +560,7 @@ class Log:
         self._disk.rename(self.folder, target)
         return target
 
-    # Inside.
-
-    def _write_epochs(self) -> None:
-        """If the disk is full, they are written before the next append."""
-        with suppress(DiskFull):
-            self.durability.save_epochs(self.epochs)
+    # Failures and invariants.
 
     def _check_usable(self) -> None:
         if self.failed:
@@ -578,7 +569,7 @@ class Log:
 
     @contextmanager
     def _all_or_failed(self) -> Iterator[None]:
-        """Changes of several files: after half of them the log cannot continue."""
+        """For changes of several files: if one fails, the files contradict each other, and the log is offline."""
         try:
             yield
         except DiskFull as full:
