@@ -16,7 +16,7 @@ from tidelog.cli.simulate.drawn.source_tree import SourceTree, mirror, this_tree
 from tidelog.sim.mutants.drawn.drawing import Site, known_types, sites
 
 LEADER = "tidelog.partition.leader"
-SITE = Site(LEADER, "Leader.may_join", "neighbour", ">= to >", 71, "and end >= high_watermark", 0, 7, 67)
+SITE = Site(LEADER, "Leader.may_join", "neighbour", ">= to >", 80, "and end >= high_watermark", 0, 7, 67)
 NEAR, FAR = "tests/partition/test_a.py::test_one", "tests/node/test_b.py::test_two[a::b]"
 
 
@@ -171,7 +171,7 @@ def test_a_seed_that_an_unbroken_cluster_fails_kills_nothing(monkeypatch, tmp_pa
 
 def test_results_are_kept_and_survivors_are_hunted_by_new_tests(tmp_path):
     path = tmp_path / "mutants.jsonl"
-    other = Site(LEADER, "Leader.commit_isr", "drop call", "self._widen", 51, "self._widen()", 0, 8, 49)
+    other = Site(LEADER, "Leader.commit_isr", "drop call", "self._widen", 57, "self._widen()", 0, 8, 49)
     killed, survived = (
         MutantVerdict(SITE, Killer("test", NEAR, "why"), "a", "b", 1.0),
         MutantVerdict(other, None, "c", "d", 2.0),
@@ -190,12 +190,12 @@ def test_survivors_are_shown_with_what_was_changed(capsys):
     seed = MutantVerdict(SITE, Killer("seed", "7", "I9"))
     survivor = MutantVerdict(SITE, None, "end >= high_watermark", "end > high_watermark")
     assert hunt_results.verdict_row(tree, 3, seed).endswith(
-        "leader.py:71 Leader.may_join (neighbour: >= to >) seed 7 I9"
+        "leader.py:80 Leader.may_join (neighbour: >= to >) seed 7 I9"
     )
     equivalent = MutantVerdict(SITE, Killer("equivalent", "It is never equal."))
     assert hunt_results.print_summary(tree, [seed, survivor, equivalent]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "survived tidelog/partition/leader.py:71 Leader.may_join (neighbour: >= to >, nth 0)",
+        "survived tidelog/partition/leader.py:80 Leader.may_join (neighbour: >= to >, nth 0)",
         "-  end >= high_watermark",
         "+  end > high_watermark",
         "killed by: test 0, story 0, seed 1, time-out 0",
@@ -207,7 +207,7 @@ def test_a_tree_without_tests_says_so(tidelog, monkeypatch, tmp_path):
     monkeypatch.setattr(drawn_hunt, "this_tree", lambda: SourceTree(this_tree().package, None))
     monkeypatch.setattr(drawn_hunt, "_story_ends", lambda tree, keep: keep / "ends")
     monkeypatch.setattr(drawn_hunt, "_hunt", lambda hunters, site: MutantVerdict(site, None, "a", "b"))
-    other = Site(LEADER, "Leader.commit_isr", "drop call", "self._widen", 51, "self._widen()", 0, 8, 49)
+    other = Site(LEADER, "Leader.commit_isr", "drop call", "self._widen", 57, "self._widen()", 0, 8, 49)
     monkeypatch.setattr(drawn_hunt, "draw", lambda sources, count, seed: [SITE, other])
     result = tidelog("simulate", "--mutants", "drawn", "--count", "2", "--keep", str(tmp_path))
     assert result.code == 1

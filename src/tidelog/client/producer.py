@@ -1,4 +1,4 @@
-"""The producer: records are gathered into batches by partition, and batches into requests by leader.
+"""The producer: collects records into batches by partition, and batches into requests by leader.
 
 `send` returns a ticket; `take_deliveries` returns its `Delivery` when the record was acknowledged as `acks` requires,
 or has failed. At most once: acks=0. At least once: acks=all with retries. Exactly once in the log: idempotence.
@@ -48,22 +48,31 @@ class Producer(Client):
         self.options = options
         self.sequences = Sequences() if options.is_idempotent else None
         self.buffered_bytes = 0
+        """Of records without a delivery so far, those that wait for metadata included (`buffer.memory`)."""
         self.fatal: ErrorCode = ErrorCode.NONE
+        """Why this producer cannot send any more; every later record fails with it."""
         self._compression = named(options.compression_type)
         self._sticky = Sticky(entropy, options.batch_size)
         self._last_ticket = 0
         self._flush_up_to = 0
+        """Batches with tickets up to this one do not linger."""
         self._pending = 0
         self._waiting: dict[str, deque[_Waiting]] = {}
+        """By topic, in the order of `send`: while a topic waits, its new records queue here too, to keep that order."""
         self._batches = Accumulator(options)
+        """Batches that are not in flight."""
         self._requests_in_flight: defaultdict[int, int] = defaultdict(int)
-        self._in_flight: dict[ProducerBatch, None] = {}  # in the order they were sent
+        """By node (`max.in.flight.requests.per.connection`)."""
+        self._in_flight: dict[ProducerBatch, None] = {}
+        """In the order in which they were sent."""
         self._deliveries: list[Delivery] = []
         self._is_requesting_id = False
         self._request_id_at = 0
         self._transactional_id: str | None = None
         self._newest_produce = 32767
-        self._last_advance = 0  # time of the last turn: what was due then waits for something else
+        """The newest version of Produce that may be used; a transaction's version limits it."""
+        self._last_advance = 0
+        """When `_advance` ran last. What was due by then and was not sent waits for an input, and sets no deadline."""
 
     def __repr__(self) -> str:
         return f"<Producer {self._pending} pending, {self.buffered_bytes} bytes buffered>"
@@ -89,7 +98,7 @@ class Producer(Client):
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> tuple[int, list[Effect]]:
-        """Take a record; `timestamp` is in wall milliseconds, now if None."""
+        """Buffer a record, and return (its ticket, effects). `timestamp` is in wall milliseconds, now if None."""
         self._last_ticket += 1
         self._pending += 1
         record = Record(0, now.wall if timestamp is None else timestamp, key, value, headers)
@@ -110,8 +119,8 @@ class Producer(Client):
         return self._last_ticket, self._turn(now) if is_turn else []
 
     def send_encoded(self, partition: TopicPartition, content: EncodedRecords, now: Time) -> tuple[int, list[Effect]]:
-        """Take records that are encoded as one batch. Its single `Delivery` has the offset of the first record; if the
-        broker requires smaller batches, there is one for each part."""
+        """Buffer records that are encoded as one batch. Its single `Delivery` has the offset of the first record; if
+        the broker requires smaller batches, there is one for each part."""
         self._last_ticket += 1
         self._pending += 1
         batch = EncodedBatch(partition, now.mono, self._last_ticket, content)
@@ -140,7 +149,7 @@ class Producer(Client):
         deliveries, self._deliveries = self._deliveries, []
         return deliveries
 
-    # Gathering.
+    # Batching.
 
     def _has_partition(self, info: TopicInfo, partition: int | None) -> bool:
         if info.error is not ErrorCode.NONE or not info.partitions:
@@ -193,6 +202,7 @@ class Producer(Client):
     # Sending.
 
     def _advance(self, now: Time) -> None:
+        """Send what may be sent. Expired batches fail first, so that they are not sent once more."""
         self._last_advance = now.mono
         if self._waiting:
             self._append_waiting(now)
@@ -391,7 +401,7 @@ class Producer(Client):
         self._deliveries += deliveries
 
     def _own_deadline(self) -> int | None:
-        """The next linger, retry or expiry."""
+        """When the next batch is ready or expires, or the next request of a producer ID is due."""
         options = self.options
         moments = [batch.created + options.delivery_timeout_ms for batch in self._in_flight if not batch.is_done]
         moments += self._batches.deadlines(self._last_advance)

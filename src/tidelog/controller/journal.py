@@ -1,9 +1,9 @@
 """Commands against the metadata tree: one at a time, each checked against the controller's epoch.
 
 A command is a generator that yields lists of store operations, either all queries or all changes, receives their
-values, and returns the answer to its request. So it reads top-down, and commands on one partition queue behind its
-pending commit because all do. A long one yields `PAUSE` in between: the broker handles its other inputs first,
-and the command continues when the controller is woken, in the same term or not at all.
+values, and returns the answer to its request. So it reads top-down, and sees what every command before it committed. A
+long one yields `PAUSE` in between: the broker handles its other inputs first, and the command continues when the
+controller is woken, in the same term or not at all.
 
 Every list of changes is sent with a check of `/controller_epoch` in front. The outcomes: *ok* continues; a conflict
 there means that another controller leads (`deposed`); any other conflict means that the image is stale (`stale`): it is
@@ -23,24 +23,24 @@ T = TypeVar("T")
 Steps = Generator[Sequence[Operation], Sequence[Any], T]
 
 Group = list[Change]
-"""Changes that belong into one multi."""
+"""Changes that must be in one multi, because they take effect together."""
 
 CHUNK = 500
-"""Changes in one multi: the largest list that ZooKeeper, too, takes in one message."""
+"""The most changes in one multi: ZooKeeper limits the size of a message (jute.maxbuffer)."""
 PAUSE: Sequence[Operation] = []
-"""Yielded instead of operations, and known by its identity."""
+"""Yielded instead of operations; recognized by identity, because any list may be empty."""
 SLICE = 200
-"""Partitions, topics or the like that a command computes between two pauses, and commands between two pauses: some ten
-milliseconds."""
+"""The number of items (partitions, topics) that a command computes between two pauses, and of commands between two
+pauses: about ten milliseconds."""
 MAX_OVERTAKING = 4
-"""So many urgent commands go before one in the queue."""
+"""The most urgent commands in a row while one waits in the queue."""
 RETRY_MS = 100
 MAX_ATTEMPTS = 5
 
 
 @dataclass(slots=True)
 class Command:
-    """`start` makes the steps, again after each conflict; `token` names the request to answer, if any."""
+    """`start` creates the generator, again after each conflict; `token` is that of the request to answer, if any."""
 
     name: str
     start: Callable[[], Steps[Any]]
@@ -49,32 +49,34 @@ class Command:
 
 
 class Journal:
-    """The queue of commands of one term. The owner submits what `take` gives and hands every result to `result`.
+    """The commands of one term. The owner submits to the store what `take` returns, and passes each result to `result`.
 
-    `finished` lists the commands that came to their end with what they returned; None for those given up.
+    `finished` lists commands with what they returned, or with None after too many conflicts. `deposed` and `stale` are
+    the outcome of the last conflict, for the owner to act on.
     """
 
     def __init__(self, epoch_version: int) -> None:
         self.epoch_version = epoch_version
         self.first: deque[Command] = deque()
-        """Reactions, the image that is read anew, and what starts over: before everything else."""
+        """Before all others: reactions to the store's events, the reading of a stale image, and the command that
+        restarts after a conflict, which must keep its position."""
         self.urgent: deque[Command] = deque()
-        """They go before those in the queue: behind a slow store, replication must not wait for requests of
-        operators."""
+        """Before those in `queue`: with a slow store, replication must not wait for the requests of operators."""
         self.queue: deque[Command] = deque()
         self._overtaken = 0
         """How many urgent commands in a row went before one that waits in the queue."""
         self.current: Command | None = None
         self.steps: Steps[Any] | None = None
         self.unsent: Sequence[Operation] | None = None
-        """What the current command yielded, not submitted yet. At most one of `unsent` and `sent` is set."""
+        """Operations to submit next. At most one of `unsent` and `sent` is set: the store has one request at a time."""
         self.sent: Sequence[Operation] | None = None
-        """What the store works on."""
+        """Operations submitted to the store, whose result is outstanding."""
         self.unconfirmed: Sequence[Change] | None = None
-        """Changes whose outcome is unknown; the nodes are read again to find out."""
+        """Changes whose outcome is unknown, while their nodes are read to find out."""
         self.retry_at: int | None = None
         self.is_paused = False
         self._started = 0
+        """How many commands were started since the last pause."""
         self.finished: list[tuple[Command, Any]] = []
         self.deposed = False
         self.stale = False
@@ -93,7 +95,7 @@ class Journal:
         return any(command.name == name for command in (*self.first, *self.urgent, *self.queue))
 
     def take(self) -> Sequence[Operation] | None:
-        """The next operations to submit to the store, or None while it works or nothing is to do."""
+        """The next operations to submit to the store; None while it works, until a retry, or if nothing is queued."""
         while (
             self.sent is None
             and self.unsent is None
@@ -114,7 +116,7 @@ class Journal:
         return self.sent
 
     def _next_queue(self) -> deque[Command]:
-        """The queue of the next command. In-sync sets that change all the time, as on a slow store, must not block an
+        """The queue of the next command. ISRs that change all the time, as with a slow store, must not block an
         operator's command forever."""
         if self.first:
             return self.first
@@ -160,7 +162,7 @@ class Journal:
 
     def _conflict(self, failed: int) -> None:
         self.steps = None
-        self.deposed = failed == 0
+        self.deposed = failed == 0  # the check of `/controller_epoch` is the first operation
         self.stale = not self.deposed
         command, self.current = self.current, None
         assert command is not None
@@ -181,6 +183,7 @@ class Journal:
             return
         self.unconfirmed = None
         epoch, *nodes = result.values
+        # A multi takes effect as a whole, so one node shows it for all changes.
         if took_effect(unconfirmed[0], nodes[0]):
             self._advance([_value(operation, node) for operation, node in zip(unconfirmed, nodes, strict=True)])
         elif isinstance(epoch, Node) and epoch.version == self.epoch_version:
@@ -226,7 +229,7 @@ def _value(change: Change, node: Any) -> Any:
 
 
 class Slices:
-    """`yield from slices.count(n)` pauses the command each time that it computed as much as a slice."""
+    """`yield from slices.count(n)` pauses the command whenever it has computed a slice of items."""
 
     def __init__(self) -> None:
         self._since = 0
@@ -243,7 +246,7 @@ def chunks(items: Sequence[T], size: int = CHUNK) -> Sequence[Sequence[T]]:
 
 
 def pack(groups: Iterable[Group]) -> list[list[Operation]]:
-    """Groups as they come, several to one multi, none torn."""
+    """The groups in order, as many to one multi as `CHUNK` allows; a group is never split, even if it is larger."""
     packed: list[list[Operation]] = []
     for group in groups:
         if group and (not packed or len(packed[-1]) + len(group) > CHUNK):
@@ -254,6 +257,6 @@ def pack(groups: Iterable[Group]) -> list[list[Operation]]:
 
 
 def submit(groups: Iterable[Group]) -> Steps[None]:
-    """The steps that write all groups, in as few multis as may be."""
+    """The steps that write all groups, several to one multi."""
     for operations in pack(groups):
         _ = yield operations

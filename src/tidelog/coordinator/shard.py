@@ -73,13 +73,18 @@ class Shard:
         self.epoch = epoch
         self.is_loading = True
         self.is_alive = True
+        """False after leadership was lost, for those that still hold a reference to the shard."""
         self.high_watermark = 0
         self.end_offset = 0
         self._loaded_end = 0
+        """The end of the log when it was loaded: readers wait until the high watermark reaches it."""
         self._appending: tuple[_Operation, Result] | None = None
+        """The operation whose changes are being appended. Those in `_queue` wait, because they must see its state."""
         self._queue: deque[_Operation] = deque()
         self._pending_responses: deque[_PendingResponse] = deque()
+        """Each also waits for those before it. Deadlines ascend, so only the first one needs a timer."""
         self._fired: dict[Hashable, Run] = {}
+        """Timers that are due and can still be cancelled, because their operation has not run."""
         self._once_loaded: list[Run] = []
         self.machine = machine(self)
 
@@ -149,6 +154,7 @@ class Shard:
             self.reply(token, respond())
 
     def _run(self, operation: _Operation) -> None:
+        """Run it against the newest state. A refusal is answered at once."""
         try:
             result = operation.run()
         except ApiError as error:
@@ -334,6 +340,7 @@ class Shard:
     def resigned(self) -> None:
         """Drop everything; the caller removes the shard."""
         self.is_alive = False
+        # `on_done` is not called: it would restore state of a machine that is dropped.
         pending = [] if self._appending is None else [self._appending]
         for operation, result in pending:
             self._fail(operation, result.response is not None, None, ErrorCode.NOT_COORDINATOR)

@@ -1,7 +1,10 @@
-"""From frames to handlers and from answers to frames; answers leave in request order on each connection.
+"""Decodes frames, calls the handlers of their APIs, and sends the answers in request order on each connection.
 
-A protocol violation of a peer and a bug in serving one request cost that connection and one log line; a failed
-assertion stops the process, because then the state itself is in doubt.
+A request takes one of two paths. If its handler returns the answer and no earlier request of the connection waits, the
+answer is encoded at once. Otherwise a `Ticket` keeps its slot in the connection's order until `resume` or `reply`.
+
+A protocol violation, or a bug in serving one request, closes that connection and writes one log line. A failed
+assertion stops the process, because then the state itself may be wrong.
 """
 
 from collections import Counter
@@ -25,17 +28,20 @@ from tidelog.security.sasl import SaslListener
 from tidelog.wire.codec import API_VERSIONS, RequestHeader, decode_request, encode_response
 
 PAUSE_ABOVE = 500
-"""Unanswered requests of one connection; reading goes on below half of it (`queued.max.requests`)."""
+"""A connection with more unanswered requests is not read until there are less than half as many. Kafka limits them by
+`queued.max.requests` for all connections together."""
 
 _KEY_AND_VERSION = Struct(">hh")
 _DEFERRED = (Deferred, Pending)
 _PROPAGATED = (ProtocolViolation, AssertionError)
+"""Not a bug in one handler: `receive` closes the connection for the first, the second stops the process."""
 
 SELF = Connection(0, "", "self", "ANONYMOUS")
+"""The connection of requests that this broker sends to itself."""
 
 
 class Dispatch:
-    """Calls handlers and sends what they answer. `effects` is the node's list of effects of the present input."""
+    """`effects` is the node's list of effects of the present input."""
 
     def __init__(
         self,
@@ -45,7 +51,7 @@ class Dispatch:
         listener: str,
         sasl: Mapping[str, SaslListener],
     ) -> None:
-        """`listener` is that between brokers; `sasl` has the listeners with SASL, by name."""
+        """`listener` is the inter-broker listener; `sasl` are the listeners with SASL, by name."""
         self._broker = broker
         self._purgatory = purgatory
         self._effects = effects
@@ -55,14 +61,17 @@ class Dispatch:
         self.billing = Billing(broker.quotas, self.muting)
         self._sasl = sasl
         self._handlers: dict[int, Callable[[Any, Context], Any]] = {}
+        """By API key; a handler's module is imported when its API is first requested."""
         self._connections: dict[int, Connection] = {}
         self._tickets: dict[int, Ticket] = {}
+        """Deferred requests by token."""
         self._tokens = count(1)
         self._outgoing: dict[int, list[Part]] = {}
+        """Encoded answers of the present input, by connection: `flush` makes one Send of each list."""
         self.own_answers: list[tuple[str, int, Any]] = []
         """(owner, token, response) of requests that this broker sent to itself."""
         self.requests: Counter[int] = Counter()
-        """Of other processes, by key."""
+        """The number of requests from other processes, by API key."""
 
     def __repr__(self) -> str:
         return f"<Dispatch {len(self._connections)} connections, {len(self._tickets)} requests open>"
@@ -75,7 +84,7 @@ class Dispatch:
             connection.authentication = Authentication(number, peer, sasl, self._effects, limit)
 
     def closed(self, number: int) -> None:
-        """Drop the deferred answers of the connection."""
+        """The connection is gone: drop its deferred requests."""
         connection = self._connections.pop(number, None)
         self._outgoing.pop(number, None)
         if connection is not None:
@@ -86,13 +95,14 @@ class Dispatch:
                 self._purgatory.drop(ticket.wait)
 
     def close(self, number: int, out: list[Effect]) -> None:
-        """The broker closes it: what was answered until now leaves first."""
+        """The broker closes the connection, after sending the answers that are ready."""
         parts = self._outgoing.pop(number, None)
         if parts:
             out.append(Send(number, parts))
         self.closed(number)
 
     def receive(self, number: int, frames: Iterable[memoryview], now: Time) -> None:
+        """Serve the frames in order. After a violation or a failed request, the rest is dropped with the connection."""
         connection = self._connections.get(number)
         if connection is None:
             return
@@ -145,7 +155,7 @@ class Dispatch:
         self._effects.append(Event("request.failed", fields, level="error"))
 
     def _request(self, connection: Connection, frame: memoryview, now: Time) -> None:
-        """Most requests are answered at once on a connection where nothing waits: those need no slot."""
+        """Most requests are answered at once, on a connection where nothing waits: they need no ticket and no slot."""
         header, request = connection.repeated.read(frame) or self._decode(connection, frame)
         key, version = header.api_key, header.api_version
         self.requests[key] += 1
@@ -166,7 +176,7 @@ class Dispatch:
                 self._outgoing.setdefault(connection.number, []).extend(parts)
         except _PROPAGATED:
             raise
-        except Exception as error:  # noqa: BLE001  (whatever it is, the others must not suffer)
+        except Exception as error:  # noqa: BLE001  (a bug in one request must not affect other connections)
             self._request_failed(Ticket(connection, None, key, version, header.correlation_id), error)
         if context.effects:
             self._effects.extend(context.effects)
@@ -226,7 +236,7 @@ class Dispatch:
         return handle(request, context)
 
     def _answer_or_defer(self, ticket: Ticket, answer: Any, context: Context) -> None:
-        """Send the answer, or keep the ticket until it comes."""
+        """Send the answer, or keep the ticket until there is one."""
         if isinstance(answer, _DEFERRED):
             self._tickets[context.token] = ticket
             if ticket.connection is not None:
@@ -244,7 +254,7 @@ class Dispatch:
         return ticket
 
     def resume(self, now: Time) -> None:
-        """Carry on with whatever stopped purgatory."""
+        """Continue the deferred requests whose conditions hold or whose deadlines have passed. Each may wait again."""
         for wait in self._purgatory.ready():
             context: Context | None = wait.context
             ticket = self._take_ticket(context.token) if context is not None else None
@@ -255,7 +265,8 @@ class Dispatch:
             self._attempt(ticket, context, partial(wait.deferred.resume, context, *wait.deferred.arguments))
 
     def reply(self, token: int, response: Any) -> None:
-        """An actor's answer to the request with this token."""
+        """Answer a pending request: a coordinator or the controller has the response. Nothing happens if its connection
+        was closed meanwhile."""
         ticket = self._take_ticket(token)
         if ticket is None:
             return
@@ -267,6 +278,7 @@ class Dispatch:
             self._request_failed(ticket, error)
 
     def _answer(self, ticket: Ticket, response: Any) -> None:
+        """Put the answer into its slot. It leaves with all answers that are then next in request order."""
         connection = ticket.connection
         if connection is None or ticket.slot is None:
             self.own_answers.append((ticket.owner, ticket.token, response))

@@ -1,6 +1,8 @@
-"""Changes of in-sync sets, requested from the controller: one AlterPartition in flight, the rest in the next (KIP-497).
+"""Sends proposals of new ISRs to the controller in AlterPartition requests, and applies its answers (KIP-497).
 
-A proposal stays in force (the maximal ISR) until it is answered or the controller pushes a newer state.
+The partition decides who joins and leaves: `propose_shrink` by the clock, `propose_expansion` with a follower's fetch,
+`propose_rejoins` when a reason for exclusion is gone. One request is in flight; proposals made meanwhile go into the
+next one. A proposal counts for the maximal ISR until it is answered or the controller pushes a newer state.
 """
 
 from collections.abc import Callable, Collection
@@ -25,7 +27,7 @@ OWNER = "isr"
 RETRY_MS = 100
 
 WITHDRAW = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST, ErrorCode.OPERATION_NOT_ATTEMPTED})
-"""The proposal is void: back to the committed ISR. INELIGIBLE_REPLICA is proposed anew by a later fetch."""
+"""The ISR was not changed: the proposal is withdrawn. After INELIGIBLE_REPLICA a later fetch proposes it again."""
 
 AWAIT_PUSH = frozenset(
     {
@@ -36,11 +38,12 @@ AWAIT_PUSH = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""The controller has a newer state, and its push is on the way; until then the larger set counts."""
+"""The controller has a newer state, and will push it. The proposal may be part of it, because an answer can be lost:
+until then both sets count."""
 
 
 class IsrProposals:
-    """Collects proposals and sends them."""
+    """`epoch` returns this broker's epoch, `eligible` the brokers that may be in an ISR."""
 
     def __init__(
         self,
@@ -56,8 +59,11 @@ class IsrProposals:
         self._epoch = epoch
         self._eligible = eligible
         self.pending: dict[TopicPartition, Proposal] = {}
+        """For the next request; at most one per partition."""
         self._sent: dict[TopicPartition, Proposal] = {}
+        """In the request in flight; empty if there is none."""
         self._retry_at: int | None = None
+        """No request is sent before this monotonic millisecond."""
         self.alarm = Alarm()
         self.shrinks = 0
         self.expands = 0
@@ -70,6 +76,7 @@ class IsrProposals:
         self.alarm.set(self.next_deadline)
 
     def pump(self, now: Time) -> None:
+        """Send what is pending, unless a request is in flight or a retry is not due."""
         if self._sent or not self.pending or (self._retry_at is not None and now.mono < self._retry_at):
             return
         self._retry_at = None
@@ -77,7 +84,7 @@ class IsrProposals:
         for name, proposal in self.pending.items():
             partition = self._replicas.get(*name)
             if partition is None or not _is_current(partition, proposal):
-                continue
+                continue  # the role changed, or a push replaced the proposal
             topic_id = partition.log.topic_id
             topic = topics.setdefault(topic_id, TopicData(topic_id=topic_id, partitions=[]))
             topic.partitions.append(_partition_data(partition, proposal))
@@ -91,6 +98,7 @@ class IsrProposals:
             self._effects.append(PeerRequest(CONTROLLER, request, OWNER, 0))
 
     def answered(self, response: AlterPartitionResponse | None, now: Time) -> None:
+        """The controller's response, None if it did not answer. What it does not name is sent again."""
         sent, self._sent = self._sent, {}
         if response is None or response.error_code:
             self._retry(sent, now)
@@ -117,7 +125,7 @@ class IsrProposals:
         code = answer.error_code
         if code in WITHDRAW:
             partition.proposal_refused(proposal)
-            partition.advance(now, self._eligible())  # rule 1: the replica that was to join no longer counts
+            partition.advance(now, self._eligible())  # rule 1: the replicas that would have joined no longer count
         elif code in AWAIT_PUSH:
             return
         elif code:
@@ -126,6 +134,7 @@ class IsrProposals:
             self._commit(partition, proposal, answer, now)
 
     def _commit(self, partition: Partition, proposal: Proposal, answer: PartitionDataResponse, now: Time) -> None:
+        """The controller stored the ISR; an answer for another leader epoch is ignored."""
         before = partition.role.isr if isinstance(partition.role, Leader) else ()
         if answer.leader_epoch != partition.epoch:
             return

@@ -83,13 +83,20 @@ class Partition:
         """Shared by all replicas of the broker: the dirty partitions, and whether followers must be notified at once.
         The node empties it."""
         self.generation = generation
+        """How a follower truncates: production uses KIP-320 only."""
         self.epoch = NO_EPOCH
+        """The leader epoch. `partition_epoch` ascends with every change of the partition's state."""
         self.partition_epoch = NO_EPOCH
         self.replicas: tuple[int, ...] = ()
         self.role: Leader | Follower | None = None
+        # After a crash the checkpoint may be outside of the log.
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        self.failed = self.flush_pending = False
-        self.full = False  # its folder has no room: nothing is appended, all is served
+        self.failed = False
+        """The log directory failed. It stays so until a restart."""
+        self.flush_pending = False
+        """flush.messages or flush.ms requires a sync: until it is done, the unsynced records do not count (rule 2)."""
+        self.full = False
+        """The log directory has no space: nothing is appended, everything is served."""
         self.traffic = Traffic()
         self.sessions: dict[int, DirtyPartitions] = {}
         """Fetch sessions that read this partition: session id → its set of dirty partitions."""
@@ -226,10 +233,11 @@ class Partition:
         return True
 
     def is_under_min_isr(self, role: Leader) -> bool:
-        """Whether the high watermark must not move: too few replicas are known to have what it would commit."""
+        """Whether the ISR is smaller than min.insync.replicas: then the high watermark does not move (KIP-966)."""
         return len(role.isr) < self.min_in_sync
 
     def after_append(self, now: Time) -> None:
+        """Records were appended: request a flush if one is due, and notify the readers."""
         if self._flush_due(now):
             self.flush_pending = True
         self.mark_dirty()
@@ -256,7 +264,7 @@ class Partition:
         """Record the progress of a follower; the caller then calls `advance` and `propose_expansion`."""
         role = self.leading()
         progress = role.remote.get(replica)
-        if progress is None or NO_EPOCH < broker_epoch < progress.broker_epoch:  # by a life that is over
+        if progress is None or NO_EPOCH < broker_epoch < progress.broker_epoch:  # or sent before its broker restarted
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if log_start != progress.log_start_offset:
             self.changed.setdefault(self.name, False)
@@ -379,6 +387,8 @@ class Partition:
         """The leader's log begins after this one, or diverges below its start: start again, empty, at its start."""
         self.log.truncate_fully_and_start_at(offset)
         self.high_watermark = offset
+
+    # Leader: DeleteRecords.
 
     def delete_records_before(self, offset: int) -> int:
         """DeleteRecords on the leader; returns the new log start (-1 means the high watermark)."""

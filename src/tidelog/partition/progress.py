@@ -1,11 +1,11 @@
-"""What a leader knows of another replica, and the arithmetic on it. Pure: imports nothing of Tidelog."""
+"""A follower's progress in the view of its leader, and the arithmetic on it. Pure: imports nothing of Tidelog."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 UNKNOWN = -1
 LONG_AGO = -(2**62)
-"""When a replica was caught up of which this leader never heard it: before any lag time."""
+"""`caught_up_at` of a replica that was never caught up in this epoch: before any lag time."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The world of one seed: virtual time, one heap of events, the brokers' machines, and what happens to them.
+"""The world of one seed: virtual time, a heap of actions, the brokers' hosts, and the faults that hit them.
 
 Everything is an action at a time (microseconds); actions of the same time run in the order in which they were
 scheduled. All randomness comes from the seed.
@@ -30,7 +30,7 @@ Build = Callable[[Host], Broker]
 
 
 class Violation(AssertionError):
-    """An invariant does not hold: which one, where, and what happened last."""
+    """An invariant does not hold. The message has the seed, the step, the last lines of the trace, and the reason."""
 
 
 class Observer(Protocol):
@@ -59,8 +59,8 @@ class Witness(Protocol):
 
 
 class World:
-    """`build` builds the node of a machine: its config, disk and endpoints are the host's. `folders` are the log
-    directories of each.
+    """`build` creates the node of a host, with the host's config, disk and endpoints. `folders` are the log directories
+    of every host.
     """
 
     def __init__(
@@ -74,9 +74,11 @@ class World:
     ) -> None:
         self.seed = seed
         self.build = build
+        # The order of draws is part of a seed's run: a new draw here makes every kept seed another run.
         self.random = Random(seed)
         self.faults = faults or Faults()
         self.micros = 0
+        """The virtual time."""
         self.trace = Trace()
         self.meter = Meter()
         self.tree = Tree()
@@ -84,7 +86,9 @@ class World:
         self.observers: list[Observer] = []
         self.witnesses: list[Witness] = []
         self.counts: dict[str, int] = {}
+        """How often each kind of event and fault happened."""
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        """(time, number, action): by the number, actions of the same time run in the order of their scheduling."""
         self._planned = 0
         self.hosts = [self._machine(broker, folders) for broker in range(brokers)]
 
@@ -194,7 +198,8 @@ class World:
         host.disk.lose_power()
 
     def cut_off(self, host: Host) -> None:
-        """The disk reached the operation at which the power goes, or the process is killed."""
+        """The disk reached the operation at which the power fails or the process is killed. Until the action
+        that ends it runs, the process is paused and handles no input."""
         self.after(0, partial(self.kill if host.disk.ends_by == KILL else self.lose_power, host))
         if host.life is not None:
             host.life.paused = True

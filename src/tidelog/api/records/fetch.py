@@ -1,7 +1,7 @@
 """Fetch (1): records for consumers and for followers (KIP-74, 227, 320, 392, 595, 951).
 
-An answer is given at once where there is enough, an error, or something a follower must know; otherwise the request
-waits for its partitions to become dirty, without polling. What one partition answers is in `fetch_partition`.
+A fetch is answered at once if there are enough bytes, an error, or news that a follower needs; otherwise it waits until
+its partitions are dirty, without polling. `fetch_partition` reads one partition.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,10 +33,12 @@ CONSUMER = -1
 READ_COMMITTED = 1
 TOPIC_IDS_SINCE = 13
 EXAMINATION_WAIT_MS = 5_000
-"""How long a fetch may wait for old records to be read and found sound, whatever it allows for new ones to come."""
+"""How long a fetch may wait beyond its deadline while the records that it requests are checked for disk corruption."""
 
 
 def handle(request: FetchRequest, context: Context) -> FetchResponse | Deferred:
+    """A follower's progress is recorded before its partitions are read, so that the answer has the high watermark that
+    this very fetch moved."""
     replica = request.replica_state.replica_id if context.version >= 15 else request.replica_id
     if replica >= 0 and context.listener != context.broker.inter_broker_listener:
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -68,7 +70,7 @@ def _reader(request: FetchRequest, replica: int, context: Context) -> Reader:
 
 
 def _allowed_bytes(context: Context) -> int:
-    """How much the answer may hold, for the broker and for the quota of the client."""
+    """The limit of the answer: fetch.max.bytes, or less by the client's quota."""
     most = context.broker.config.fetch_max_bytes
     if context.bill is None:
         return most
@@ -107,7 +109,7 @@ def _partition(name: str | None, topic_id: bytes, index: int) -> FetchedPartitio
 def _session_of(
     request: FetchRequest, replica: int, requested: Sequence[CachedPartition], context: Context
 ) -> tuple[Session | None, dict[FetchedPartition, CachedPartition]]:
-    """The session of this request, if it has one, and all that it reads."""
+    """(the request's session, or None; every partition that the request reads)."""
     sessions = context.broker.sessions
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
@@ -123,6 +125,7 @@ def _session_of(
     session = sessions.find(request.session_id, request.session_epoch, context.now.mono)
     _resolve_topic_ids(session, context)
     for one in requested:
+        # What was sent is not sent again, except in a new leader epoch.
         known = session.partitions.get(one.name)
         if known is not None and known.leader_epoch == one.leader_epoch:
             one.sent_high_watermark, one.sent_log_start = known.sent_high_watermark, known.sent_log_start
@@ -136,7 +139,8 @@ def _session_of(
 
 
 def _session_name(session: Session, name: FetchedPartition) -> FetchedPartition:
-    """How the session names it: a topic that is gone meanwhile is known by its id only, but is held by its name."""
+    """The partition's key in the session. If the topic was deleted meanwhile, only its id is known, but the session has
+    it by name."""
     if name in session.partitions or isinstance(name, TopicPartition):
         return name
     requested = name.topic_id, name.partition
@@ -144,7 +148,7 @@ def _session_name(session: Session, name: FetchedPartition) -> FetchedPartition:
 
 
 def _resolve_topic_ids(session: Session, context: Context) -> None:
-    """A topic whose id was unknown may be known by now: its partitions go on under its name."""
+    """A topic whose id was unknown may be known by now: from then on its partitions are in the session by name."""
     for unknown in [name for name in session.dirty if isinstance(name, UnknownPartition)]:
         wanted = session.partitions.get(unknown)
         name = context.broker.topic_name(unknown.topic_id)
@@ -156,6 +160,7 @@ def _resolve_topic_ids(session: Session, context: Context) -> None:
 
 
 def _detach(session: Session | None, context: Context) -> None:
+    """The session is closed: its partitions must not mark themselves dirty in it any more."""
     if session is not None:
         for name in list(session.partitions):
             _forget(session, name, context)
@@ -173,11 +178,12 @@ def _forget(session: Session, name: FetchedPartition, context: Context) -> None:
 
 
 def _record_progress(reader: Reader, context: Context) -> None:
-    """Rules 1 and 3: where the follower is moves the high watermark and may bring it back into the ISR."""
+    """Rules 1 and 3: a follower's progress may move the high watermark, and may bring the follower into the ISR. Its
+    log counts only if it does not diverge from this one."""
     broker, session = context.broker, reader.session
     names = reader.fresh
     if session is not None and session.broker_epoch != reader.broker_epoch:
-        # Registered anew: all that it follows is vouched for by the new epoch.
+        # The broker registered again: its new epoch holds for all partitions of the session, not only for those named.
         session.broker_epoch = reader.broker_epoch
         names = dict.fromkeys(session.partitions)
     for name in names:
@@ -204,13 +210,15 @@ def _record_progress(reader: Reader, context: Context) -> None:
 
 def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Deferred:
     outcome = _collect(context, reader)
-    # An error is answered at once: after it has passed, the follower's progress would stay unrecorded unnoticed.
+    # An error is answered at once. Otherwise the request could wait until the error has passed, and be answered as if
+    # the follower's progress had been recorded.
     examining = outcome.short and not outcome.size and not any(each.error_code for each in outcome.answers.values())
     deadline = reader.deadline + EXAMINATION_WAIT_MS if examining else reader.deadline
     enough = outcome.size >= reader.min_bytes or outcome.urgent or not reader.wanted
     if (enough and not examining) or context.now.mono >= deadline:
         return _response(context, reader, outcome)
     if reader.session is not None:
+        # A high watermark alone does not end a follower's wait, unless consumers read from followers (KIP-392).
         patient = reader.is_follower and not context.broker.config.replica_selector_class
         return Deferred((Signal(reader.session.dirty_key(patient=patient)),), deadline, _answer_or_wait, (reader,))
     conditions = [Readable(name) for name in reader.wanted if isinstance(name, TopicPartition)]
@@ -256,7 +264,9 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
         if answer.error_code in MOVED and answer.current_leader.leader_id >= 0:
             leaders.add(answer.current_leader.leader_id)
     response.responses = list(topics.values())
-    if session is not None:  # last in turn, and dirty until its fetcher has moved on
+    # Partitions with records come last in the next answer, so that the others are not starved; they stay dirty until a
+    # fetch beyond these records finds no more.
+    if session is not None:
         session.dirty.update(dict.fromkeys(name for name, answer in outcome.answers.items() if answer.records))
     if leaders:
         response.node_endpoints = [
@@ -280,12 +290,12 @@ def _has_changed(wanted: CachedPartition, answer: PartitionData) -> bool:
 
 
 def _record_sent(session: Session | None, wanted: CachedPartition, answer: PartitionData, *, short: bool) -> None:
-    """Note what the fetcher knows after this answer. A partition is clean when nothing is left to read at its offset,
-    which is the last one requested; one that was refused stays dirty."""
+    """Record what the fetcher knows after this answer. A partition is clean if nothing is left to read from the offset
+    last requested; after an error it stays dirty."""
     if answer.error_code:
         wanted.sent_high_watermark = -1
     else:
-        diverges = answer.diverging_epoch.end_offset >= 0  # then the fetcher takes nothing else of the answer
+        diverges = answer.diverging_epoch.end_offset >= 0  # the fetcher then ignores everything else in the answer
         wanted.sent_high_watermark = -1 if diverges else answer.high_watermark
         wanted.sent_log_start = -1 if diverges else answer.log_start_offset
     if session is None:
