@@ -159,7 +159,10 @@ def test_the_same_of_a_real_kafka(place, kafka_tool, capsys, line):
         ("configs --alter --topic alpha --add-config retention.ms=x", "(INVALID_CONFIG)."),
         ("configs --alter --broker 0 --add-config log.retention.hours=3", "(INVALID_REQUEST)."),
         ("configs --alter --client c --add-config producer_byte_rate=-1", "(INVALID_REQUEST)."),
-        ("configs --alter --client c --delete-config consumer_byte_rate", "consumer_byte_rate: not set"),
+        (
+            "configs --alter --client c --delete-config consumer_byte_rate",
+            "consumer_byte_rate: cannot be removed because it is not set",
+        ),
         ("configs --alter --group g --add-config consumer.session.timeout.ms=5", "(INVALID_CONFIG)."),
         ("groups --describe --group nosuch", "Group nosuch not found (GROUP_ID_NOT_FOUND)."),
         ("groups --delete --group nosuch", "(GROUP_ID_NOT_FOUND)."),

@@ -98,5 +98,5 @@ def test_a_mutant_is_undone():
 
 
 def test_an_unknown_mutant_is_told_with_those_that_there_are():
-    with pytest.raises(LookupError, match=r"no mutant nobody: truncate-to-high-watermark, "):
+    with pytest.raises(LookupError, match=r"'nobody' is not a mutant; expected one of truncate-to-high-watermark, "):
         find("nobody")

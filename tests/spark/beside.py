@@ -234,7 +234,7 @@ REFUSED: dict[str, tuple[Options, str, str]] = {
     "no JSON": ({**PLAIN, "startingOffsets": "{"}, "'startingOffsets' is expected as", "Expected e.g."),
     "no time": ({**PLAIN, "startingTimestamp": "noon"}, "'startingTimestamp' is one time", "Expected a single long value"),
     "no tasks": ({**PLAIN, "minPartitions": "0"}, "'minPartitions' must be an integer of at least 1", "minPartitions must be positive"),
-    "no records": ({**PLAIN, "maxRecordsPerPartition": "0"}, "'maxRecordsPerPartition' is a whole", "must be positive"),
+    "no records": ({**PLAIN, "maxRecordsPerPartition": "0"}, "'maxRecordsPerPartition' must be an integer of at least 1", "must be positive"),
     "more at least than at most": (
         {**PLAIN, "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
         "'minOffsetsPerTrigger' .5. is higher than",
