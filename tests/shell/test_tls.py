@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import sys
 import time
 from contextlib import suppress
 from threading import Thread
@@ -156,6 +157,55 @@ def test_a_certificate_that_no_rule_names_is_refused(authority):
         with connect(authority, port_of(broker), authority.store("nameless")) as refused:
             assert refused.recv(1) == b""
         assert "no rule" in broker.wait_for_line("connection.handshake_failed")["reason"]
+
+
+def test_a_trusted_certificate_whose_subject_cannot_be_read_costs_only_its_connection(authority, tmp_path):
+    store = tmp_path / "odd.pem"
+    store.write_bytes(certificate_without_text(authority))
+    with Cluster(brokers=1, options=authority.options(ssl_client_auth="required")) as cluster:
+        broker = cluster.brokers[0]
+        with connect(authority, port_of(broker), store) as refused, suppress(ssl.SSLEOFError):
+            assert refused.recv(1) == b""
+        assert "subject cannot be read" in broker.wait_for_line("connection.handshake_failed")["reason"]
+        assert not broker._hosted.server._traffic.acceptor._hosts
+        mine = AdminClient(authority.client(port_of(broker), authority.store("me")))
+        assert mine.list_topics(timeout=10).brokers
+
+
+def certificate_without_text(authority):
+    """A key and a certificate of the authority whose subject is a string of bits."""
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.name import _ASN1Type
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer = x509.load_pem_x509_certificate(authority.trusted.read_bytes())
+    issuer_key = serialization.load_pem_private_key(authority.ca.private_key_pem.bytes(), None)
+    bits = x509.NameAttribute(x509.NameOID.X500_UNIQUE_IDENTIFIER, b"\0\1", _ASN1Type.BitString)
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([bits]))
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(1))
+        .not_valid_after(now + timedelta(1))
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()), critical=False)
+        .sign(issuer_key, hashes.SHA256())
+    )
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return key.private_bytes(pem, pkcs8, serialization.NoEncryption()) + made.public_bytes(pem)
+
+
+def test_client_certificates_need_the_package_that_reads_subjects(authority, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    options = {name.replace(".", "_"): text for name, text in authority.options(ssl_client_auth="requested").items()}
+    with pytest.raises(InvalidOption, match=r"pip install 'tidelog\[tls\]'"):
+        tls.server_context(config(**options))
 
 
 def test_a_new_certificate_serves_new_connections_without_a_restart(authority, tmp_path):

@@ -54,6 +54,7 @@ def _pkcs12(content: bytes, password: str | None, option: str) -> tuple[Any, Any
             "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
         )
     try:
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
         raise InvalidOption(
@@ -61,16 +62,34 @@ def _pkcs12(content: bytes, password: str | None, option: str) -> tuple[Any, Any
         ) from None
     try:
         return pkcs12.load_key_and_certificates(content, password.encode() if password is not None else None)
-    except ValueError as problem:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as problem:
         raise InvalidOption(f"{option}: not a PKCS#12 store, or the wrong password ({problem})") from None
 
 
+class UnreadableSubject(Exception):
+    """OpenSSL trusts the certificate, but its subject cannot be decoded, so its owner has no name."""
+
+
+def check_subjects(option: str) -> None:
+    """InvalidOption if the package that reads the subjects of certificates is missing."""
+    try:
+        import cryptography  # noqa: F401
+    except ImportError:
+        raise InvalidOption(
+            f"{option}: client certificates need the package cryptography: pip install 'tidelog[tls]'"
+        ) from None
+
+
 def subject(certificate: bytes) -> str:
-    """The subject of a DER certificate in RFC 2253's form, as Java prints it: `CN=Some One,OU=Other,O=Org`."""
+    """The subject of a DER certificate in RFC 2253's form, as Java prints it: `CN=Some One,OU=Other,O=Org`.
+    UnreadableSubject if it cannot be decoded, as text of a type without a defined encoding."""
     from cryptography import x509
 
-    parsed = x509.load_der_x509_certificate(certificate)
-    return ",".join("+".join(_attribute(each) for each in rdn) for rdn in reversed(parsed.subject.rdns))
+    try:
+        parsed = x509.load_der_x509_certificate(certificate)
+        return ",".join("+".join(_attribute(each) for each in rdn) for rdn in reversed(parsed.subject.rdns))
+    except Exception as problem:  # a client chose these bytes, and the errors of the parser are not declared
+        raise UnreadableSubject(f"the certificate's subject cannot be read ({type(problem).__name__})") from None
 
 
 def _attribute(attribute: Any) -> str:

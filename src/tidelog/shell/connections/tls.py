@@ -39,6 +39,7 @@ def server_context(config: BrokerConfig) -> ssl.SSLContext:
         raise InvalidOption("ssl.keystore.location: a TLS listener needs a key store (or ssl.keystore.key as PEM text)")
     context.verify_mode = _CLIENT_AUTH[config.ssl_client_auth]
     if context.verify_mode != ssl.CERT_NONE:
+        key_stores.check_subjects("ssl.client.auth")
         _load_trust(context, config)
     return context
 

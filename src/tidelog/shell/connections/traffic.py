@@ -21,6 +21,7 @@ from tidelog.model import Time
 from tidelog.shell.connections.acceptor import Acceptor
 from tidelog.shell.connections.connection import Connection, ShortSlice, load_slice
 from tidelog.shell.connections.handshakes import Handshakes
+from tidelog.shell.connections.key_stores import UnreadableSubject
 from tidelog.shell.connections.tls import ANONYMOUS, TlsListeners, TlsStream, principal_of
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.thread_pool import ThreadPool
@@ -145,12 +146,16 @@ class Traffic:
         def done(secured: ssl.SSLSocket | str) -> None:
             reason = secured
             if not isinstance(secured, str):
-                principal = principal_of(secured, served.rules)
+                try:
+                    principal = principal_of(secured, served.rules)
+                except UnreadableSubject as problem:
+                    principal, reason = None, str(problem)
+                else:
+                    reason = "no rule of ssl.principal.mapping.rules matches the certificate's subject"
                 if principal is not None:
                     self.add(number, TlsStream(secured), listener, host, principal)
                     return
                 secured.close()
-                reason = "no rule of ssl.principal.mapping.rules matches the certificate's subject"
             self.acceptor.connection_closed(host)
             fields = {"listener": listener, "peer": host, "reason": reason}
             self._logger.write("info", "connection.handshake_failed", fields)
