@@ -1,5 +1,6 @@
 """Listeners with TLS: who gets in, by which name, with which stores, and what slow or hostile handshakes cost."""
 
+import os
 import socket
 import ssl
 import sys
@@ -203,9 +204,8 @@ def certificate_without_text(authority):
 
 def test_client_certificates_need_the_package_that_reads_subjects(authority, monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    options = {name.replace(".", "_"): text for name, text in authority.options(ssl_client_auth="requested").items()}
     with pytest.raises(InvalidOption, match=r"pip install 'tidelog\[tls\]'"):
-        tls.server_context(config(**options))
+        tls.server_context(config(**underscored(authority, ssl_client_auth="requested")))
 
 
 def test_a_new_certificate_serves_new_connections_without_a_restart(authority, tmp_path):
@@ -226,6 +226,73 @@ def test_a_new_certificate_serves_new_connections_without_a_restart(authority, t
         mine.broker.write_text("no certificate")
         wait_for(lambda: connect(mine, port_of(broker)).close() or "tls.not_reloaded" in kinds(broker), "a look at it")
         assert records_through(mine.client(port_of(broker)), "still", count=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("keystore.location", "/no\0file"),
+        ("keystore.location", "/dev/zero"),
+        ("keystore.location", "/"),
+        ("truststore.certificates", "\0"),
+        ("truststore.certificates", "\u00fc"),
+        ("key.password", "x" * 5000),
+    ],
+)
+def test_a_store_that_a_client_names_cannot_stop_the_broker(authority, tmp_path, name, text):
+    """AlterConfigs is open to every client, and its values are read again at the next start."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    logger = Recorder("")
+    served = tls.TlsListeners(config(**underscored(authority, ssl_client_auth="requested")), logger)
+    served.change({"listener.name.ssl.ssl.truststore.location": "", f"listener.name.ssl.ssl.{name}": text})
+    served.change({"listener.name.ssl.ssl.keystore.location": str(pipe)})
+    assert logger.kinds.count("tls.not_reloaded") == (1 if "password" in name else 2)
+
+
+def test_a_store_that_is_empty_for_a_moment_does_not_stop_the_broker(tmp_path):
+    mine = Authority(tmp_path)
+    logger = Recorder("")
+    served = tls.TlsListeners(config(**underscored(mine, ssl_client_auth="requested")), logger)
+    mine.trusted.write_text("")
+    served._looked_at = 0.0
+    assert served.server("SSL")
+    assert set(logger.kinds) == {"tls.not_reloaded"}
+
+
+def underscored(authority, **more):
+    return {name.replace(".", "_"): text for name, text in authority.options(**more).items()} | {
+        "security_inter_broker_protocol": "SSL"
+    }
+
+
+class Recorder(EventLogger):
+    def __init__(self, who):
+        super().__init__(who)
+        self.kinds = []
+
+    def write(self, level, kind, fields):
+        self.kinds.append(kind)
+
+
+def test_who_needs_a_certificate_is_not_changed_by_a_client(authority):
+    served = tls.TlsListeners(config(**underscored(authority, ssl_client_auth="required")), Recorder(""))
+    served.change({"listener.name.ssl.ssl.client.auth": "none", "listener.name.ssl.ssl.enabled.protocols": "TLSv1.2"})
+    context = served.server("SSL").context
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.maximum_version == ssl.TLSVersion.TLSv1_3
+
+
+def test_a_private_key_does_not_reach_the_disk(authority, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
+    assert tls.server_context(config(**underscored(authority)))
+
+
+def test_comments_in_a_trust_store_may_be_in_any_language(authority, tmp_path):
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes("# Zertifizierungsstelle K\u00f6ln\n".encode() + authority.trusted.read_bytes())
+    options = underscored(authority, ssl_client_auth="required") | {"ssl_truststore_location": str(trusted)}
+    assert tls.server_context(config(**options)).cert_store_stats()["x509_ca"] == 1
 
 
 def kinds(broker):

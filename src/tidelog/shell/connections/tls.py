@@ -5,17 +5,18 @@ Stores are PEM (a file, or the text itself), PKCS#12 or JKS; as in Java, the con
 last two. A context is immutable: a reload creates a new one, and open connections keep theirs.
 """
 
+import os
 import ssl
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from socket import socket
-from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 from tidelog.config import listeners, principals
-from tidelog.config.broker import BrokerConfig
+from tidelog.config.broker import BrokerConfig, base_name
 from tidelog.errors import InvalidOption
 from tidelog.model import Endpoint
 from tidelog.ports import Buffer
@@ -26,7 +27,10 @@ ANONYMOUS = "User:ANONYMOUS"
 RECORD_BYTES = 16 * 1024
 """The maximum payload of a TLS record."""
 
+MOST_STORE_BYTES = 16 * 1024 * 1024
+
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_STORES = ("ssl.keystore.", "ssl.truststore.", "ssl.key.")
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
@@ -77,7 +81,7 @@ def _choose_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
         return
     try:
         context.set_ciphers(":".join(wanted))
-    except ssl.SSLError:
+    except (ssl.SSLError, ValueError):
         raise InvalidOption(f"ssl.cipher.suites: OpenSSL has none of {', '.join(names)}") from None
 
 
@@ -115,17 +119,18 @@ def _load_key(context: ssl.SSLContext, config: BrokerConfig) -> bool:
 
 
 def _load_pem(context: ssl.SSLContext, pem: bytes, password: str | None, option: str) -> None:
-    """Load a key. OpenSSL reads keys only from files, so a private temporary file is created and removed at once."""
-    with NamedTemporaryFile(prefix="tidelog-tls-") as file:  # mode 0600
-        file.write(pem)
-        file.flush()
-        try:
+    """Load a key. OpenSSL reads keys only from files, so the text is put into one in memory: it never reaches a
+    disk."""
+    try:
+        with os.fdopen(os.memfd_create("tidelog-tls"), "wb") as file:
+            file.write(pem)
+            file.flush()
             # Without a password OpenSSL would prompt on the terminal.
-            context.load_cert_chain(file.name, password=password or _no_password(option))
-        except (ssl.SSLError, OSError) as problem:
-            raise InvalidOption(
-                f"{option}: not a PEM private key and its certificates, or the wrong password ({problem})"
-            ) from None
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=password or _no_password(option))
+    except (ssl.SSLError, OSError, ValueError) as problem:
+        raise InvalidOption(
+            f"{option}: not a PEM private key and its certificates, or the wrong password ({problem})"
+        ) from None
 
 
 def _no_password(option: str) -> Callable[[], str]:
@@ -149,21 +154,30 @@ def _load_trust(context: ssl.SSLContext, config: BrokerConfig) -> None:
             content = key_stores.certificates_as_pem(
                 content, config.ssl_truststore_password, f"{option}: {config.ssl_truststore_location}"
             )
-        pem = content.decode("ascii", "replace")
+        pem = content.decode("ascii", "ignore")
     else:
         context.load_default_certs()
         return
     try:
-        context.load_verify_locations(cadata=pem)
-    except ssl.SSLError as problem:
+        context.load_verify_locations(cadata=pem.encode("ascii", "ignore").decode())  # comments may be in any language
+    except (ssl.SSLError, ValueError) as problem:
         raise InvalidOption(f"{option}: not PEM certificates ({problem})") from None
 
 
 def _read(location: str, option: str) -> bytes:
+    """The content of a store. A client can name any file (AlterConfigs): devices and pipes have no end, or block."""
     try:
-        return Path(location).read_bytes()
-    except OSError as problem:
-        raise InvalidOption(f"{option}: cannot read {location}: {problem.strerror}") from None
+        descriptor = os.open(location, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_STORE_BYTES:
+                raise InvalidOption(f"{option}: {location} is not a file of at most {MOST_STORE_BYTES} bytes")
+            return os.pread(descriptor, MOST_STORE_BYTES, 0)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise InvalidOption(f"{option}: cannot read {location}: {reason}") from None
 
 
 class TlsStream:
@@ -264,8 +278,10 @@ class TlsListeners:
         return self._served.get(listener)
 
     def change(self, options: Mapping[str, str]) -> None:
-        """Apply changed dynamic options of this broker."""
-        self._config = self._config.changed({}, options)
+        """Apply the stores among the changed dynamic options of this broker. Whether clients must show a certificate
+        and what they may negotiate is decided in the broker's file only, as in Kafka."""
+        stores = {name: text for name, text in options.items() if base_name(name).startswith(_STORES)}
+        self._config = self._config.changed({}, stores)
         self._reload(list(self._served))
 
     def _protected(self) -> list[Endpoint]:
@@ -308,7 +324,7 @@ def _served(config: BrokerConfig, listener: str) -> Served:
 def _stamps(files: Mapping[str, object]) -> dict[str, tuple[int, int, int]]:
     found: dict[str, tuple[int, int, int]] = {}
     for path in files:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             status = Path(path).stat()
             found[path] = status.st_mtime_ns, status.st_size, status.st_ino
     return found
