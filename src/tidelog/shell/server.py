@@ -248,7 +248,7 @@ class Server:
             return
         handshake = self._handshakes.pop(number, None)
         if handshake is not None:
-            self._traffic.handshakes.cancel(handshake)
+            self._traffic.broker_handshakes.cancel(handshake)
         else:
             self._dialer.cancel(number)
 
@@ -263,7 +263,7 @@ class Server:
             elif context is None:
                 self._traffic.add(number, sock, "", effect.host, "")
             else:
-                self._handshakes[number] = self._traffic.handshakes.begin(sock, context, effect.host, secured)
+                self._handshakes[number] = self._traffic.broker_handshakes.begin(sock, context, effect.host, secured)
 
         def secured(sock: ssl.SSLSocket | str) -> None:
             del self._handshakes[number]

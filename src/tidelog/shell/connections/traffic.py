@@ -70,7 +70,10 @@ class Traffic:
         self._thread_pool = thread_pool
         self._observer = observer
         self._tls = tls
-        self.handshakes = Handshakes(loop)
+        self._inter_broker = listeners.inter_broker_listener(config)
+        self.broker_handshakes = Handshakes(loop)
+        """With other brokers, in both directions: however many clients come, brokers reach each other."""
+        self._client_handshakes = Handshakes(loop)
         self._buffers = Buffers()
         self._changed: list[Connection] = []
         self._close_idle()
@@ -131,7 +134,8 @@ class Traffic:
     def close_all(self) -> None:
         """Close all sockets, after the loop has ended."""
         self.acceptor.close()
-        self.handshakes.close()
+        self.broker_handshakes.close()
+        self._client_handshakes.close()
         for connection in list(self.connections.values()):
             self._remove(connection)
 
@@ -160,7 +164,8 @@ class Traffic:
             fields = {"listener": listener, "peer": host, "reason": reason}
             self._logger.write("info", "connection.handshake_failed", fields)
 
-        self.handshakes.begin(sock, served.context, None, done)
+        handshakes = self.broker_handshakes if listener == self._inter_broker else self._client_handshakes
+        handshakes.begin(sock, served.context, None, done)
 
     def _update_reading(self, connection: Connection) -> None:
         if connection.may_read != connection.reading:
