@@ -3,6 +3,7 @@
 import socket
 import struct
 import time
+from contextlib import suppress
 
 import pytest
 from confluent_kafka import KafkaException
@@ -186,6 +187,45 @@ def test_only_three_requests_are_served_before_a_login(port):
     with Wire(port) as wire:
         wire.sock.sendall(struct.pack(">i", 524_289) + bytes(100))
         assert wire.is_closed()
+
+
+def test_a_login_has_an_end(monkeypatch):
+    """Also for a client that goes on and on, and not for one that has logged in."""
+    monkeypatch.setattr("tidelog.shell.connections.traffic.AUTHENTICATION_S", 1.0)
+    with Cluster(brokers=1, options=WANTS) as cluster:
+        broker = cluster.brokers[0]
+        port = port_of(broker, "SASL_PLAINTEXT")
+        with Wire(port) as slow, Wire(port) as fine:
+            fine.ask(17, 1, SaslHandshakeRequest(mechanism="PLAIN"))
+            assert fine.ask(36, 2, TOKEN).error_code == 0
+            with suppress(OSError):
+                for _ in range(100):
+                    slow.ask(17, 1, SaslHandshakeRequest(mechanism="PLAIN"))
+                    time.sleep(0.05)
+            assert slow.is_closed()
+            assert fine.ask(3, 9, MetadataRequest()).brokers
+        assert broker.wait_for_line("connection.authentication_failed")["reason"] == "no login in time"
+
+
+def allocated(broker):
+    readers = [each.reader for each in list(broker._hosted.server._traffic.connections.values())]
+    return [len(each._own) for each in readers if each._own is not None]
+
+
+def test_a_length_alone_takes_little_memory_before_a_login(broker, port):
+    wires = [Wire(port) for _ in range(5)]
+    try:
+        for wire in wires:
+            wire.sock.sendall(struct.pack(">i", 524_288) + b"x")
+        wait_for(lambda: len(allocated(broker)) == 5, "the lengths", 10)
+        assert max(allocated(broker)) <= 100_000
+    finally:
+        for wire in wires:
+            wire.sock.close()
+    with Wire(port) as wire:  # a long frame is taken nevertheless
+        wire.ask(17, 1, SaslHandshakeRequest(mechanism="PLAIN"))
+        answer = wire.ask(36, 2, SaslAuthenticateRequest(auth_bytes=b"\0alice\0" + b"x" * 400_000))
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_a_refusal_comes_late_names_no_cause_and_ends_the_connection(broker, port):

@@ -16,7 +16,7 @@ SCRATCH_BYTES = 256 * 1024
 
 _PREFIX = Struct(">i")
 _STRAIGHT_BYTES = 16 * 1024  # an incomplete frame longer than this gets its own buffer
-_TRUSTED_BYTES = 2 * 1024 * 1024
+TRUSTED_BYTES = 2 * 1024 * 1024
 _SPARE_BYTES = 8 * 1024 * 1024
 _GRAIN = 64 * 1024  # own buffers come in multiples of this, so that frames of similar size can use them again
 
@@ -55,9 +55,9 @@ class FrameReader:
     """The frames of one connection, of at most `limit` bytes each (`socket.request.max.bytes`). A length alone makes it
     allocate `trusted` bytes at most; beyond them, as many bytes must have come first."""
 
-    def __init__(self, limit: int, buffers: Buffers | None = None, trusted: int = _TRUSTED_BYTES) -> None:
+    def __init__(self, limit: int, buffers: Buffers | None = None, trusted: int = TRUSTED_BYTES) -> None:
         self.limit = limit
-        self._trusted = trusted
+        self.trusted = trusted
         self._buffers = buffers or Buffers()
         self._head = b""  # the incomplete frame at the end of the scratch buffer, with its prefix as far as it came
         self._own: bytearray | None = None  # the incomplete frame that has its own buffer, without prefix
@@ -140,7 +140,7 @@ class FrameReader:
         if length <= _STRAIGHT_BYTES - _PREFIX.size:
             self._head = _PREFIX.pack(length) + part
             return
-        self._own_end = min(length, self._trusted)
+        self._own_end = min(length, max(self.trusted, 2 * len(part)))
         self._own = self._buffers.take(self._own_end)
         self._frame_length = length
         self._own_filled = len(part)

@@ -8,6 +8,7 @@ slice that is not in the page cache would stall the loop: RWF_NOWAIT detects it,
 
 import errno
 import os
+from asyncio import TimerHandle
 from collections import deque
 from collections.abc import Sequence
 from socket import MSG_DONTWAIT, MSG_MORE, socket
@@ -242,6 +243,7 @@ class Connection:
         "reader",
         "reading",
         "sock",
+        "unauthenticated",
         "writing",
     )
 
@@ -255,6 +257,7 @@ class Connection:
         self.reader = reader
         self.outgoing = Outgoing(sock, encrypted=self.encrypted)
         self.last_used = 0  # monotonic ms of the last read, for connections.max.idle.ms
+        self.unauthenticated: TimerHandle | None = None  # until a client of a SASL listener has logged in
         # Whether the loop watches the socket. The loop must never watch a closed descriptor, whose number is reused.
         self.reading = False
         self.writing = False

@@ -25,12 +25,18 @@ from tidelog.shell.connections.key_stores import UnreadableSubject
 from tidelog.shell.connections.tls import ANONYMOUS, TlsListeners, TlsStream, principal_of
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.thread_pool import ThreadPool
-from tidelog.wire.frames import Buffers, FrameReader
+from tidelog.wire.frames import TRUSTED_BYTES, Buffers, FrameReader
 
 READS_PER_TURN = 8
 FRAMES_PER_TURN = 64
 """Frames of one connection per turn. A small request may need much work: thousands from one read would delay all
 others."""
+
+AUTHENTICATION_S = 30.0
+"""The maximum time from the start of a SASL connection to the end of its login. Kafka has no such limit: a client that
+sends a byte now and then keeps a connection open."""
+UNAUTHENTICATED_BYTES = 16 * 1024
+"""What a length alone makes us allocate for a client that has not logged in."""
 
 
 def clock() -> Time:
@@ -85,10 +91,15 @@ class Traffic:
 
     def add(self, number: int, sock: socket | TlsStream, listener: str, host: str, principal: str) -> None:
         """Take over a connected socket."""
-        connection = self.connections[number] = Connection(
-            number, sock, listener, host, FrameReader(self._limits.get(listener, self._frame_limit), self._buffers)
-        )
+        limit = self._limits.get(listener)
+        if limit is None:
+            reader = FrameReader(self._frame_limit, self._buffers)
+        else:
+            reader = FrameReader(limit, self._buffers, UNAUTHENTICATED_BYTES)
+        connection = self.connections[number] = Connection(number, sock, listener, host, reader)
         connection.last_used = clock().mono
+        if limit is not None:
+            connection.unauthenticated = self._loop.call_later(AUTHENTICATION_S, self._not_authenticated, connection)
         self._update_reading(connection)
         self._observer.connection_opened(number, listener, host, principal)
 
@@ -114,10 +125,13 @@ class Traffic:
             self._update_reading(connection)
 
     def limit_frames(self, number: int, limit: int) -> None:
-        """Of this connection from now on."""
+        """The client of this connection has logged in: the limit of its frames from now on."""
         connection = self.connections.get(number)
         if connection is not None:
             connection.reader.limit = limit
+            connection.reader.trusted = TRUSTED_BYTES
+            if connection.unauthenticated is not None:
+                connection.unauthenticated.cancel()
 
     def close(self, number: int) -> bool:
         """Close the connection once its data is sent; False if there is no such connection."""
@@ -305,7 +319,14 @@ class Traffic:
             self._remove(connection)
             self._observer.connection_closed(connection.number)
 
+    def _not_authenticated(self, connection: Connection) -> None:
+        fields = {"listener": connection.listener, "peer": connection.host, "reason": "no login in time"}
+        self._logger.write("info", "connection.authentication_failed", fields)
+        self._connection_lost(connection)
+
     def _remove(self, connection: Connection) -> None:
+        if connection.unauthenticated is not None:
+            connection.unauthenticated.cancel()
         del self.connections[connection.number]
         connection.closing = True
         self._update_reading(connection)
