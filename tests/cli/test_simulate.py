@@ -26,10 +26,10 @@ def test_seeds_run_and_are_summed_up(tidelog, nothing_happens):
     result = tidelog("simulate", "--seeds", "3", "--from", "9")
     assert result.code == 0
     assert result.lines[0].startswith("simulate: seeds 3, 3.0 simulated hours in ")
-    assert result.lines[0].endswith("steps 30, records acknowledged 15, partitions allowed to lose 0")
-    assert result.lines[1].startswith("processor seconds of a seed: median 0.00, mean 0.00, most 0.00; ")
+    assert result.lines[0].endswith("steps 30, acknowledged records 15, partitions allowed to lose records 0")
+    assert result.lines[1].startswith("CPU seconds per seed: median 0.00, mean 0.00, maximum 0.00; ")
     assert result.lines[2:4] == ["faults: 3: kill 3", "states: broker killed 3"]
-    assert result.lines[4].startswith("never happened: became leader, became follower, ")
+    assert result.lines[4].startswith("never reached: became leader, became follower, ")
     assert result.lines[5:] == ["broken 0 ok"]
 
 
@@ -72,11 +72,10 @@ def test_an_input_that_takes_too_long_in_each_run_breaks_its_seed(tidelog, monke
     result = tidelog("simulate", "--seeds", "1")
     assert result.code == 1
     assert (
-        result.err
-        == "seed 0 broke I49: an input took 200 ms (receive Fetch, step 77) of a processor in each of 3 runs\n"
+        result.err == "seed 0 broke I49: an input took 200 ms (receive Fetch, step 77) of CPU time in each of 3 runs\n"
     )
     assert "is not reproducible" not in result.out
-    assert "; of an input at most 200 ms (receive Fetch, step 77)" in result.out
+    assert "; most expensive input: 200 ms (receive Fetch, step 77)" in result.out
     assert tidelog("simulate", "--seed", "0").code == 1
 
 

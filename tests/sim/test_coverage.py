@@ -32,9 +32,9 @@ def test_probes_go():
 
 def test_what_never_happened_is_named():
     assert set(never({})) == set(PROBES) | set(COUNTED)
-    counts = {"partition.leader": 2, "truncated": 1}
+    counts = {"partition.leader": 2, "log truncated": 1}
     assert states(counts)["became leader"] == 2
-    assert set(never(counts)) == (set(PROBES) | set(COUNTED)) - {"became leader", "truncated"}
+    assert set(never(counts)) == (set(PROBES) | set(COUNTED)) - {"became leader", "log truncated"}
 
 
 def test_a_run_reaches_states():

@@ -13,14 +13,19 @@ from tidelog.sim.plan import SHARES, Plan, dice_of
 from tidelog.sim.run import run
 from tidelog.sim.workload import CLIENTS, LATER, PARTS
 
-COPIED = ("records copied", "copies undone", "positions wait for a marker", "positions of a transaction decided")
+COPIED = (
+    "records copied",
+    "copies aborted",
+    "offsets wait for a marker",
+    "offsets of a transaction committed or aborted",
+)
 REACHED = {
     60: COPIED,
     12984: (*COPIED, "group downgraded"),
     10657: ("group upgraded", "group downgraded", "classic member of a consumer group", "consumer member fenced"),
-    10662: ("old producer ends", "old producer adds partitions", "old producer verified"),
-    10650: ("static consumer member replaced", "instance id not free", "group upgraded"),
-    10400: ("static member replaced", "refused: classic member"),
+    10662: ("old producer ended a transaction", "old producer added partitions", "old producer verified"),
+    10650: ("static consumer member replaced", "instance ID in use", "group upgraded"),
+    10400: ("static member replaced", "rejected: classic member"),
 }
 """Seeds and the states that they come to."""
 

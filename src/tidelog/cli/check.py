@@ -223,7 +223,7 @@ def _summary(verdict: "Verdict") -> str:
     counts = (
         f"values: {figures['values_certain']} certain, {figures['values_indeterminate']} indeterminate, "
         f"{figures['values_failed']} failed, {figures['values_read']} read; "
-        f"{figures['processes']} processes, {figures['partitions']} partitions, {figures['scans']} final readings"
+        f"{figures['processes']} processes, {figures['partitions']} partitions, {figures['scans']} final reads"
     )
     last = "ok" if verdict.is_good else "FAILED"
     return f"{counts}\nbroken {len(verdict.broken)} {last}"

@@ -4,6 +4,7 @@ Commands are imported when they are called, so `tidelog --help` imports none of 
 """
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -157,7 +158,7 @@ def run(arguments: Sequence[str]) -> int:
         message = _error_message(error)
         if message is None:
             raise
-        click.echo(message, err=True)
+        click.echo(re.sub(r"^\[Errno \d+\] ", "", message), err=True)
         return EXIT_FAILED
     return result if isinstance(result, int) else 0
 

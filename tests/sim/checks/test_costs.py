@@ -1,4 +1,4 @@
-"""I49 can be broken: how much of a processor an input takes, whatever else the machine does."""
+"""I49 can be broken: how much CPU time an input takes, whatever else the machine does."""
 
 import gc
 
@@ -100,5 +100,5 @@ def test_what_is_slow_in_every_run_is_the_brokers():
         return [Cost(0.3, "wake", STEP), Cost(0.4, "start", len(runs))]
 
     found = describe_slow([Cost(SLOW, "wake", STEP), Cost(0.9, "start", 0)], run)
-    assert found == f"I49: an input took 60 ms (wake, step {STEP}) of a processor in each of {RUNS} runs"
+    assert found == f"I49: an input took 60 ms (wake, step {STEP}) of CPU time in each of {RUNS} runs"
     assert len(runs) == RUNS - 1

@@ -47,7 +47,7 @@ KINDS: Mapping[str, Kind] = {
     "G1c": Kind("writes and reads of several calls interleave", is_allowed=True),
     "G1c-process": Kind("the same, with the order of a process", is_allowed=True),
     "G1c-realtime": Kind("the same, with the order of the clock", is_allowed=True),
-    order.INTERNAL_SEND_SKIP: Kind("other records stand between two records of one call", is_allowed=True),
+    order.INTERNAL_SEND_SKIP: Kind("other records are between two records of one call", is_allowed=True),
     f"{order.POLL_SKIP}-{order.SUBSCRIBED}": Kind(
         "a member of a group resumed beyond what it had read", is_allowed=True
     ),

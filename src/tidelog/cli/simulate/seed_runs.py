@@ -76,9 +76,7 @@ def _add_outcome(summary: "Summary", outcome: "Outcome", cpu: float) -> None:
 def _progress(summary: "Summary", seconds: float) -> str:
     pace = summary.seeds / max(seconds, 0.001)
     cpu = sum(summary.cpu) / len(summary.cpu)
-    return (
-        f"{summary.seeds} seeds, {len(summary.failures)} broken, {pace:.1f} a second, {cpu:.2f} s of a processor each"
-    )
+    return f"seeds {summary.seeds}, failed {len(summary.failures)}, {pace:.1f} per second, {cpu:.2f} s of CPU time each"
 
 
 def _print_failures(summary: "Summary") -> None:
@@ -93,20 +91,21 @@ def _print_summary(summary: "Summary", seconds: float) -> None:
 
     click.echo(
         f"simulate: seeds {summary.seeds}, {summary.seconds / 3600:.1f} simulated hours in {seconds:.0f} s "
-        f"({summary.seconds / max(seconds, 0.001):.0f} a second), steps {summary.steps}, records acknowledged "
-        f"{summary.acked}, partitions allowed to lose {summary.lossy}"
+        f"({summary.seconds / max(seconds, 0.001):.0f} s per second), steps {summary.steps}, acknowledged records "
+        f"{summary.acked}, partitions allowed to lose records {summary.lossy}"
     )
     if summary.cpu:
         pace = summary.seconds / max(sum(summary.cpu), 0.001)
         click.echo(
-            f"processor seconds of a seed: median {median(summary.cpu):.2f}, mean {mean(summary.cpu):.2f}, "
-            f"most {max(summary.cpu):.2f}; {pace:.0f} simulated seconds a second; of an input at most {summary.dearest}"
+            f"CPU seconds per seed: median {median(summary.cpu):.2f}, mean {mean(summary.cpu):.2f}, "
+            f"maximum {max(summary.cpu):.2f}; {pace:.0f} simulated seconds per CPU second; "
+            f"most expensive input: {summary.dearest}"
         )
     click.echo(f"faults: {sum(summary.faults.values())}: {_counted(summary.faults)}")
     click.echo(f"states: {_counted({name: count for name, count in states(summary.counts).items() if count})}")
     missing = never(summary.counts)
     if missing:
-        click.echo(f"never happened: {', '.join(missing)}")
+        click.echo(f"never reached: {', '.join(missing)}")
     click.echo(f"broken {len(summary.failures)} {'FAILED' if summary.failures else 'ok'}")
 
 

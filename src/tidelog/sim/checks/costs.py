@@ -1,4 +1,4 @@
-"""I49 (S): no input of a broker takes more than 50 ms of a processor, because everything else in its loop waits as
+"""I49 (S): no input of a broker takes more than 50 ms of CPU time, because everything else in its loop waits as
 long.
 
 The processor time of this thread counts, which does not grow while it waits for a processor; the garbage collector is
@@ -82,4 +82,4 @@ def describe_slow(slow: Sequence[Cost], run: Callable[[], Sequence[Cost]]) -> st
         if not slow:
             break
         slow = slow_in_both(slow, run())
-    return f"I49: an input took {max(slow)} of a processor in each of {RUNS} runs" if slow else ""
+    return f"I49: an input took {max(slow)} of CPU time in each of {RUNS} runs" if slow else ""
