@@ -1,7 +1,9 @@
 """Log lines: which events become one."""
 
+import pytest
+
 from tidelog.effects import Event
-from tidelog.shell.event_logger import EventLogger
+from tidelog.shell.event_logger import LINES_PER_SECOND, EventLogger
 
 
 def kinds(lines, capsys, *events):
@@ -20,3 +22,27 @@ def test_levels_are_heard_by_family(capsys):
     assert kinds(lines, capsys, *told) == ["config.changed", "request.failed"]
     lines.set_levels({})
     assert kinds(lines, capsys, *told) == ["config.changed", "request.failed"]
+
+
+def test_lines_that_peers_cause_are_limited_and_say_how_many_were_omitted(capsys, monkeypatch):
+    now = 100.0
+    monkeypatch.setattr("tidelog.shell.event_logger.time.monotonic", lambda: now)
+    logger = EventLogger("broker-0")
+    for _ in range(1_000):
+        logger.write("warning", "connection.refused", {"reason": "x"})
+        logger.write("warning", "partition.offline", {})
+    lines = capsys.readouterr().err.splitlines()
+    assert sum("connection.refused" in line for line in lines) == LINES_PER_SECOND
+    assert sum("partition.offline" in line for line in lines) == 1_000
+    now = 101.0
+    logger.write("warning", "connection.refused", {"reason": "x"})
+    logger.write("warning", "connection.refused", {"reason": "x"})
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith(f"reason=x omitted={1_000 - LINES_PER_SECOND}")
+    assert second.endswith("reason=x")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_peer_cannot_make_a_line_long(capsys, as_json):
+    EventLogger("broker-0", as_json=as_json).write("info", "connection.refused", {"reason": "x" * 500_000})
+    assert len(capsys.readouterr().err) < 1_200

@@ -12,6 +12,14 @@ LEVEL_RANKS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 """Event levels, on the scale of `config.loggers.LEVELS`."""
 
 
+CAUSED_BY_PEERS = "connection"
+"""The family of kinds that anyone who can connect causes, as often as they like."""
+LINES_PER_SECOND = 20
+"""Of each such kind; the next line that is written says how many were not (`omitted`)."""
+MAX_VALUE_LENGTH = 1_000
+"""Characters of one field; a peer chooses what some of them say."""
+
+
 class EventLogger:
     """The log of one broker process. `who` is part of every line."""
 
@@ -20,6 +28,7 @@ class EventLogger:
         self._as_json = as_json
         self._levels: dict[str, int] = {}
         self._default_level = LEVEL_RANKS["info"]
+        self._limits: dict[str, _LineLimit] = {}
 
     def __repr__(self) -> str:
         return f"EventLogger({self.who})"
@@ -34,12 +43,21 @@ class EventLogger:
         self.write(event.level, event.kind, event.fields)
 
     def write(self, level: str, kind: str, fields: Mapping[str, object]) -> None:
-        if LEVEL_RANKS[level] < self._levels.get(kind.partition(".")[0], self._default_level):
+        family = kind.partition(".")[0]
+        if LEVEL_RANKS[level] < self._levels.get(family, self._default_level):
             return
+        if family == CAUSED_BY_PEERS:
+            limit = self._limits.setdefault(kind, _LineLimit())
+            if not limit.allows(time.monotonic()):
+                return
+            if limit.omitted:
+                fields = {**fields, "omitted": limit.omitted}
+                limit.omitted = 0
         now = time.time()
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
         if self._as_json:
-            line = json.dumps({"time": moment, "level": level, "who": self.who, "kind": kind, **fields}, default=str)
+            shown = {name: _shortened(value) if isinstance(value, str) else value for name, value in fields.items()}
+            line = json.dumps({"time": moment, "level": level, "who": self.who, "kind": kind, **shown}, default=str)
         else:
             pairs = "".join(f" {name}={_plain(value)}" for name, value in fields.items())
             line = f"{moment} {level.upper()} {self.who} {kind}{pairs}"
@@ -49,5 +67,27 @@ class EventLogger:
 
 def _plain(value: object) -> str:
     """A value without line breaks, quoted if it contains blanks."""
-    text = str(value)
+    text = _shortened(str(value))
     return text if text.isascii() and text.isprintable() and " " not in text and text else repr(text)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}..."
+
+
+class _LineLimit:
+    """How many lines of one kind were written in the second that runs; `omitted` counts those that were not."""
+
+    def __init__(self) -> None:
+        self._second = 0.0
+        self._written = 0
+        self.omitted = 0
+
+    def allows(self, now: float) -> bool:
+        if now - self._second >= 1:
+            self._second, self._written = now, 0
+        self._written += 1
+        if self._written > LINES_PER_SECOND:
+            self.omitted += 1
+            return False
+        return True

@@ -213,6 +213,10 @@ def try_bind(host: str, port: int) -> None:
         sock.bind((host, port))
 
 
+MIN_BACKLOG = 1024
+"""Kafka's default of 50 (socket.listen.backlog.size) drops connections while a thousand clients come at once."""
+
+
 def bind(host: str, port: int, backlog: int) -> socket.socket:
     """A non-blocking listening socket; OSError if the address is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -220,7 +224,7 @@ def bind(host: str, port: int, backlog: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(max(backlog, 128))
+        sock.listen(max(backlog, MIN_BACKLOG))
     except BaseException:
         sock.close()
         raise
