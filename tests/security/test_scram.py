@@ -1,6 +1,7 @@
 """SCRAM from both sides: the RFC's example, each way to lie, and what is kept of a password."""
 
-from base64 import b64encode
+import re
+from base64 import b64decode, b64encode
 
 import pytest
 
@@ -44,8 +45,6 @@ def log_in(client, server):
 
 
 def test_the_example_of_rfc_7677_from_both_sides():
-    from base64 import b64decode
-
     kept = keep(SHA_256, "pencil", b64decode(SALT))
     server = begun(SHA_256, {"user": kept}.get, SERVERS)
     client = scram.client(SHA_256, "user", "pencil", NONCE)
@@ -77,6 +76,24 @@ def test_a_user_who_does_not_exist_has_the_same_salt_each_time():
     answers = {begun(SHA_512, users()).send(b"n,,n=nobody,r=x") for _ in range(2)}
     assert len(answers) == 1
     assert begun(SHA_512, users()).send(b"n,,n=other,r=x") not in answers
+
+
+def test_a_user_who_does_not_exist_has_a_salt_like_the_others():
+    """Kafka's tool makes salts of 130 bits in base 36, and 4096 iterations."""
+    for number in range(20):
+        answer = begun(SHA_512, users()).send(f"n,,n=nobody{number},r=x".encode()).decode()
+        fields = dict(part.split("=", 1) for part in answer.split(","))
+        assert re.fullmatch("[0-9a-z]{20,26}", b64decode(fields["s"]).decode())
+        assert fields["i"] == "4096"
+
+
+def test_a_message_beyond_reason_is_not_looked_at():
+    with pytest.raises(scram.Refused):
+        begun(SHA_512, users(alice="right")).send(b"n,,n=" + b"x" * 500_000 + b",r=x")
+    server = begun(SHA_512, users(alice="right"))
+    server.send(b"n,,n=alice,r=x")
+    with pytest.raises(scram.Refused):
+        server.send(b"c=biws,r=xtheirs" + b",p=A" * 100_000)
 
 
 @pytest.mark.parametrize(

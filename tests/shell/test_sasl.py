@@ -256,6 +256,22 @@ def test_a_refusal_comes_late_names_no_cause_and_ends_the_connection(broker, por
     assert steps["erin"][0] == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
+def test_a_user_who_does_not_exist_has_one_salt_in_the_whole_cluster(tmp_path):
+    """A user who exists has; else two brokers or a restart would tell."""
+
+    def salt(broker):
+        with Wire(port_of(broker, "SASL_PLAINTEXT")) as wire:
+            wire.ask(17, 1, SaslHandshakeRequest(mechanism="SCRAM-SHA-512"))
+            first = wire.ask(36, 2, SaslAuthenticateRequest(auth_bytes=b"n,,n=nobody,r=abc"))
+            return bytes(first.auth_bytes).split(b",")[1]
+
+    with Cluster(brokers=2, options=WANTS, folder=tmp_path) as cluster:
+        found = {salt(broker) for broker in cluster.brokers}
+        cluster.kill(0)
+        cluster.start(0)
+        assert {salt(cluster.brokers[0])} == found
+
+
 def test_an_unknown_mechanism_is_answered_with_those_that_there_are(port):
     with Wire(port) as wire:
         answer = wire.ask(17, 1, SaslHandshakeRequest(mechanism="GSSAPI"))

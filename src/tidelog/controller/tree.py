@@ -14,6 +14,8 @@ from tidelog.model import NO_EPOCH, NO_LEADER, Endpoint, id_bytes, id_text
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
+SASL_SALTS = "/cluster/sasl_salts"
+"""Only in clusters with SASL, and not Kafka's: a secret from which the salts of unknown users are made."""
 BROKER_IDS = "/brokers/ids"
 BROKER_DIRECTORIES = "/brokers/directories"
 TOPICS = "/brokers/topics"

@@ -162,11 +162,11 @@ def _refuse(context: Context, refusal: SaslAuthenticateResponse, number: int) ->
 
 
 def sasl_listeners(
-    config: BrokerConfig, credentials: Credentials, entropy: Callable[[int], bytes]
+    config: BrokerConfig, credentials: Credentials, entropy: Callable[[int], bytes], secret: bytes
 ) -> Mapping[str, SaslListener]:
     """By name, those of the broker's listeners that have SASL."""
     return {
-        each.listener: SaslListener(config.of_listener(each.listener), credentials, entropy)
+        each.listener: SaslListener(config.of_listener(each.listener), credentials, entropy, secret)
         for each in listeners.bound(config)
         if each.security.startswith("SASL")
     }

@@ -74,6 +74,7 @@ class BrokerState:
         stopwatch: Callable[[], int],
         generation: Generation,
         directories: Mapping[str, bytes],
+        sasl_secret: bytes,
         effects: list[Effect],
         store: StoreCalls,
         node: Reactions,
@@ -82,7 +83,7 @@ class BrokerState:
         self.config = config
         self.effects = effects
         self.inter_broker_listener = inter_broker_listener(config)
-        self.sasl = sasl_listeners(config, self._scram_credential, entropy)
+        self.sasl = sasl_listeners(config, self._scram_credential, entropy, sasl_secret)
         """Listeners with SASL, by name."""
         self.has_sasl = bool(self.sasl)
         self.image = ClusterImage()

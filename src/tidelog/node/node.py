@@ -39,7 +39,7 @@ RETRIED_WITH_NEXT_CONTROLLER = (FORWARDING, isr_proposals.OWNER, Stopping.OWNER)
 
 class Node:
     """A broker. Every input returns the effects to carry out, in order. `stopwatch` measures work, in nanoseconds.
-    `directories` are the ids of its log folders."""
+    `directories` are the ids of its log folders; `sasl_secret` is the cluster's, for brokers with SASL."""
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class Node:
         stopwatch: Callable[[], int] = lambda: 0,
         generation: Generation = KIP_320,
         directories: Mapping[str, bytes] | None = None,
+        sasl_secret: bytes = b"",
     ) -> None:
         self._effects: list[Effect] = []
         self._out: list[Effect] = []
@@ -64,6 +65,7 @@ class Node:
             stopwatch=stopwatch,
             generation=generation,
             directories=directories or {},
+            sasl_secret=sasl_secret,
             effects=self._effects,
             store=self.store,
             node=self,

@@ -22,14 +22,17 @@ class Failed(Exception):
 class SaslListener:
     """What a listener's SASL connections share: mechanisms, PLAIN's users, and a secret for users that do not exist."""
 
-    def __init__(self, config: BrokerConfig, credentials: Credentials, entropy: Callable[[int], bytes]) -> None:
-        """`config` is that of the listener (`BrokerConfig.of_listener`)."""
+    def __init__(
+        self, config: BrokerConfig, credentials: Credentials, entropy: Callable[[int], bytes], secret: bytes = b""
+    ) -> None:
+        """`config` is that of the listener (`BrokerConfig.of_listener`). `secret` is the cluster's: with one for each
+        broker, a user that does not exist would be known by its salts, which differ."""
         self.mechanisms: Sequence[str] = config.sasl_enabled_mechanisms
         self.max_reauth_ms = config.connections_max_reauth_ms
         self.failure_delay_ms = config.connection_failed_authentication_delay_ms
         self._credentials = credentials
         self._entropy = entropy
-        self._secret = entropy(32)
+        self._secret = secret or entropy(32)
         self._passwords = _login(config, PLAIN).users if PLAIN in self.mechanisms else {}
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ One ExitStack holds everything that is opened, in order of dependency.
 import os
 import socket
 import time
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -89,6 +90,7 @@ class HostedBroker:
         thread = StoreThread(self._store_opener())
         stack.callback(thread.stop)
         cluster_id = _cluster_id(thread.store)
+        has_sasl = any(endpoint.security.startswith("SASL") for endpoint, _ in bound)
         log_dir_lock.check_identity(cluster_id, config.node_id, os.urandom)
         homes = zip(config.folders, disk.folders, strict=True)
         node = self.node = Node(
@@ -100,6 +102,7 @@ class HostedBroker:
             directories={
                 folder: log_dir_lock.directories[home] for folder, home in homes if home in log_dir_lock.directories
             },
+            sasl_secret=_shared(thread.store, tree.SASL_SALTS, b64encode(os.urandom(32))) if has_sasl else b"",
         )
         server = Server(self.loop, node, config, disk, logger=self.logger, tls=tls, submit=thread.submit)
         stack.callback(server.close)
@@ -227,11 +230,17 @@ def _name(host: str) -> str:
 
 def _cluster_id(store: MetadataStore) -> str:
     """The cluster's id; the first broker to ask generates it."""
+    new = tree.format_cluster_id(id_text(os.urandom(16)))
+    return tree.parse_cluster_id(_shared(store, tree.CLUSTER_ID, new))
+
+
+def _shared(store: MetadataStore, path: str, new: bytes) -> bytes:
+    """The content of the node, for all brokers; the first broker to ask creates it."""
     while True:
-        found = store.apply([Read(tree.CLUSTER_ID)])
+        found = store.apply([Read(path)])
         if found.outcome != "ok":
             raise CannotStart("The metadata store does not answer.")
         (node,) = found.values
         if isinstance(node, StoreNode):
-            return tree.parse_cluster_id(node.data)
-        store.apply([Create(tree.CLUSTER_ID, tree.format_cluster_id(id_text(os.urandom(16))))])
+            return node.data
+        store.apply([Create(path, new)])
