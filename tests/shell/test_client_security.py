@@ -31,4 +31,6 @@ def test_what_cannot_be_is_said_before_connecting(given, told):
 
 def test_secrets_are_not_printed():
     assert "wonder" not in repr(parse(ProducerOptions, {"sasl.jaas.config": CLIENT}))
+    options = {"security.protocol": "SASL_PLAINTEXT", "sasl.jaas.config": CLIENT}
+    assert "wonder" not in repr(security_of(parse(ProducerOptions, options)))
     assert security_of(ProducerOptions()) is None

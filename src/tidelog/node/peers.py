@@ -141,7 +141,10 @@ class Peers:
         assert channel.exchange is not None
         try:
             if answer.error_code:
-                reason = getattr(answer, "error_message", None) or f"it offers {', '.join(answer.mechanisms)}"
+                if answer.__key__ == AUTHENTICATE:
+                    reason = answer.error_message or f"error {answer.error_code}"
+                else:
+                    reason = f"it offers {', '.join(answer.mechanisms)}"
                 raise ApiError(answer.error_code, reason)
             said = bytes(answer.auth_bytes) if answer.__key__ == AUTHENTICATE else None
             token = next(channel.exchange) if said is None else channel.exchange.send(said)

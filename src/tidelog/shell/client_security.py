@@ -11,7 +11,7 @@ import ssl
 from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidelog.client.options import ClientOptions
@@ -32,7 +32,7 @@ class Security:
     context: ssl.SSLContext | None
     mechanism: str
     user: str
-    password: str
+    password: str = field(repr=False)
     client_id: str
     timeout_s: float
 
