@@ -123,8 +123,8 @@ def test_levels_of_log_lines_change_at_the_broker_itself(broker):
 
 def test_quotas_are_heard_of(broker):
     broker.configure("clients/test", producer_byte_rate=1)
-    assert broker.node.broker.quotas.watching
+    assert broker.node.broker.quotas.are_set
     broker.configure("ips/<default>", connection_creation_rate=5)
     assert broker.admission.host_rates == {None: 5.0}
     broker.configure("clients/test")
-    assert not broker.node.broker.quotas.watching
+    assert not broker.node.broker.quotas.are_set

@@ -24,7 +24,7 @@ def broker():
 
 
 def limit(broker, entity=None, **quotas):
-    broker.node.broker.quotas.change([({"client-id": "test"} if entity is None else entity, quotas)])
+    broker.node.broker.quotas.update([({"client-id": "test"} if entity is None else entity, quotas)])
 
 
 def fetch(broker, connection=CLIENT, **more):
@@ -40,7 +40,7 @@ def list_offsets():
 
 def test_without_a_quota_nothing_is_counted(broker):
     broker.produce(TEN_KB)
-    assert not broker.node.broker.quotas.watching
+    assert not broker.node.broker.quotas.are_set
     assert broker.paused == {}
 
 

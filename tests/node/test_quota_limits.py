@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.node.quotas import MOST_KNOWN, Limit, Limits
+from tidelog.node.quotas import MAX_CACHED_LIMITS, Limit, Limits
 
 RATE = "producer_byte_rate"
 ORDER = [
@@ -38,6 +38,6 @@ def test_addresses_are_known_however_they_are_written():
 
 def test_what_clients_choose_is_remembered_within_bounds():
     limits = Limits([({"client-id": None}, {RATE: 1.0})])
-    for number in range(MOST_KNOWN + 10):
+    for number in range(MAX_CACHED_LIMITS + 10):
         assert limits.of(RATE, "u", f"c{number}") == Limit(1.0, ("", f"c{number}"))
-    assert len(limits._found) <= MOST_KNOWN
+    assert len(limits._found) <= MAX_CACHED_LIMITS

@@ -263,19 +263,21 @@ class Verification(Protocol):
 
 
 class Quotas(Protocol):
-    """Quotas of clients. `stopwatch` returns nanoseconds; `watching`: whether any quota is set."""
+    """Quotas of clients. `stopwatch` returns nanoseconds; `are_set`: whether any client has a quota."""
 
-    watching: bool
+    are_set: bool
 
     def stopwatch(self) -> int: ...
 
-    def charge(self, user: str, client: str, key: int, *, size: int, answer: int, spent_ns: int, now: int) -> int:
+    def record_request(
+        self, user: str, client: str, key: int, *, size: int, answer: int, spent_ns: int, now: int
+    ) -> int:
         """Count one request; the milliseconds for which its connection is muted."""
 
     def max_fetch_bytes(self, user: str, client: str) -> int | None:
         """Bytes in one answer that do not lead to a throttle by themselves; None without a quota."""
 
-    def mutate(self, user: str, client: str, cost: float, now: int, *, strict: bool) -> tuple[bool, int]:
+    def record_mutation(self, user: str, client: str, cost: float, now: int, *, strict: bool) -> tuple[bool, int]:
         """(whether it may be done, milliseconds to wait)."""
 
 

@@ -214,7 +214,7 @@ class BrokerState:
         return {name: text for name, text in self.config.broker.items() if name.startswith(LISTENER_PREFIX)}
 
     def _quotas_changed(self) -> None:
-        self.quotas.change(self.configs.quotas())
+        self.quotas.update(self.configs.quotas())
         self._send_connection_limits()
 
     def _send_connection_limits(self) -> None:

@@ -95,7 +95,7 @@ class Billing:
 
     def _charge(self, key: int, bill: Bill, parts: Sequence[Part], now: int) -> int:
         size = sum(part.length if isinstance(part, FileSlice) else len(part) for part in parts)
-        return self._quotas.charge(
+        return self._quotas.record_request(
             bill.user, bill.client_id, key, size=bill.size, answer=size, spent_ns=bill.spent_ns, now=now
         )
 

@@ -160,7 +160,7 @@ class Dispatch:
         key, version = header.api_key, header.api_version
         self.requests[key] += 1
         context = self._context(connection, header, now)
-        if self._quotas.watching and connection.listener != self._inter_broker:
+        if self._quotas.are_set and connection.listener != self._inter_broker:
             context.bill = self.billing.open(connection, header.client_id, len(frame))
             ticket = Ticket(connection, connection.pipeline.open(), key, version, header.correlation_id)
             ticket.bill = context.bill

@@ -344,9 +344,9 @@ class Node:
 
     def _answer_waits_of_changed(self) -> None:
         """Answer the requests that waited for what these partitions now have."""
-        gone, self.replicas.gone[:] = list(self.replicas.gone), []
-        for deleted in gone:
-            self._notify_gone(deleted)
+        deleted, self.replicas.deleted[:] = list(self.replicas.deleted), []
+        for replica in deleted:
+            self._answer_waits_of_unavailable(replica)
         changed = self.replicas.changed.copy()
         self.replicas.changed.clear()
         for name, for_followers in changed.items():
@@ -354,7 +354,7 @@ class Node:
             if partition is None:
                 continue
             if partition.failed:
-                self._notify_gone(partition)
+                self._answer_waits_of_unavailable(partition)
                 self.role_changed(partition)
                 continue
             leads = isinstance(partition.role, Leader)
@@ -369,7 +369,7 @@ class Node:
                 self.coordinating.committed(partition, self.now)
             self.upkeep.syncing.check(partition, self.now)
 
-    def _notify_gone(self, partition: Partition) -> None:
+    def _answer_waits_of_unavailable(self, partition: Partition) -> None:
         """Deleted, or offline with its folder: answer every request that waits for it, even if a new one has its
         name."""
         self.broker.fetching.forget(partition)

@@ -146,8 +146,8 @@ class Peers:
                 else:
                     reason = f"it offers {', '.join(answer.mechanisms)}"
                 raise ApiError(answer.error_code, reason)
-            said = bytes(answer.auth_bytes) if answer.__key__ == AUTHENTICATE else None
-            token = next(channel.exchange) if said is None else channel.exchange.send(said)
+            challenge = bytes(answer.auth_bytes) if answer.__key__ == AUTHENTICATE else None
+            token = next(channel.exchange) if challenge is None else channel.exchange.send(challenge)
         except StopIteration:
             channel.exchange = None
             self._open(channel, now)
@@ -181,8 +181,8 @@ class Peers:
         if channel is None:
             return
         del self._channels[channel.target, channel.owner]
-        asked = channel.sent if channel.exchange is None else ()  # a login is nobody's request
-        self.answers.extend(Answer(channel.owner, sent.token, None) for sent in asked)
+        unanswered = channel.sent if channel.exchange is None else ()  # nobody waits for the answer to a login
+        self.answers.extend(Answer(channel.owner, sent.token, None) for sent in unanswered)
         if channel.sent:
             self._stop_awaiting(channel.sent[0])
         self.answers.extend(Answer(channel.owner, token, None) for _, _, token in channel.queue)

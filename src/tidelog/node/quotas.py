@@ -17,7 +17,7 @@ from tidelog.config.quotas import CLIENT_ID, FETCH, IP, MUTATION, PRODUCE, REQUE
 _ABSENT = ""
 """The name of a type that an entity does not have; real names are never empty."""
 
-MOST_KNOWN = 10_000
+MAX_CACHED_LIMITS = 10_000
 """Clients choose their ids, so the cache of lookups must be bounded."""
 
 
@@ -51,13 +51,13 @@ class Limits:
     def of(self, name: str, user: str, client: str) -> Limit | None:
         key = (name, user, client)
         if key not in self._found:
-            if len(self._found) >= MOST_KNOWN:
+            if len(self._found) >= MAX_CACHED_LIMITS:
                 self._found.clear()
             self._found[key] = self._search(*key)
         return self._found[key]
 
     def _search(self, name: str, user: str, client: str) -> Limit | None:
-        for his, its, shared_by in (
+        for by_user, by_client, shared_by in (
             (user, client, (user, client)),
             (user, None, (user, client)),
             (user, _ABSENT, (user, "")),
@@ -67,7 +67,7 @@ class Limits:
             (_ABSENT, client, ("", client)),
             (_ABSENT, None, ("", client)),
         ):
-            if (bound := self._bounds.get((name, his, its))) is not None:
+            if (bound := self._bounds.get((name, by_user, by_client))) is not None:
                 return Limit(bound, shared_by)
         return None
 
@@ -126,18 +126,18 @@ class WindowedRate:
 
 
 class TokenBucket:
-    """Tokens that come in at `rate` per second, up to `most`; taking more than there are leaves a debt."""
+    """Tokens that come in at `rate` per second, up to `capacity`; taking more than there are leaves a debt."""
 
-    __slots__ = ("_at", "_tokens", "most", "rate")
+    __slots__ = ("_at", "_tokens", "capacity", "rate")
 
-    def __init__(self, rate: float, most: float, now: int) -> None:
+    def __init__(self, rate: float, capacity: float, now: int) -> None:
         self.rate = rate
-        self.most = most
-        self._tokens = most
+        self.capacity = capacity
+        self._tokens = capacity
         self._at = now
 
     def __repr__(self) -> str:
-        return f"TokenBucket({self._tokens:g} of {self.most:g}, {self.rate:g}/s)"
+        return f"TokenBucket({self._tokens:g} of {self.capacity:g}, {self.rate:g}/s)"
 
     def take(self, tokens: float, now: int) -> None:
         self._refill(now)
@@ -149,22 +149,22 @@ class TokenBucket:
         return round(-self._tokens / self.rate * 1000) if self._tokens < 0 else 0
 
     def _refill(self, now: int) -> None:
-        self._tokens = min(self.most, self._tokens + (now - self._at) / 1000 * self.rate)
+        self._tokens = min(self.capacity, self._tokens + (now - self._at) / 1000 * self.rate)
         self._at = now
 
 
 PRODUCE_KEY, FETCH_KEY = 0, 1
-MOST_METERS = 10_000
+MAX_METERS = 10_000
 """The most meters that are kept: a client that was idle for longer than the windows starts anew anyway."""
 
 Meter = tuple[str, tuple[str, str]]
 
 
 class Quotas:
-    """`watching`: whether any client has a quota. `stopwatch` returns nanoseconds, to measure work with."""
+    """`are_set`: whether any client has a quota. `stopwatch` returns nanoseconds, to measure work with."""
 
     def __init__(self, config: BrokerConfig, stopwatch: Callable[[], int]) -> None:
-        self.watching = False
+        self.are_set = False
         self.stopwatch = stopwatch
         self.limits = Limits(())
         self._samples = config.quota_window_num
@@ -176,19 +176,21 @@ class Quotas:
     def __repr__(self) -> str:
         return f"<Quotas {self.limits} {len(self._rates)} rates, {len(self._buckets)} buckets>"
 
-    def change(self, quotas: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
+    def update(self, quotas: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
         """What was counted stays counted."""
         self.limits = Limits(quotas)
-        self.watching = bool(self.limits.names)
+        self.are_set = bool(self.limits.names)
 
-    def charge(self, user: str, client: str, key: int, *, size: int, answer: int, spent_ns: int, now: int) -> int:
+    def record_request(
+        self, user: str, client: str, key: int, *, size: int, answer: int, spent_ns: int, now: int
+    ) -> int:
         """Count one request; the milliseconds for which its connection is muted."""
-        throttle_ms = self._count(REQUEST, user, client, spent_ns / 1e7, now)  # percent of a second
+        throttle_ms = self._record(REQUEST, user, client, spent_ns / 1e7, now)  # percent of a second
         throttle_ms = min(throttle_ms, self._window_ms)
         if key == PRODUCE_KEY:
-            throttle_ms = max(throttle_ms, self._count(PRODUCE, user, client, size, now))
+            throttle_ms = max(throttle_ms, self._record(PRODUCE, user, client, size, now))
         elif key == FETCH_KEY:
-            throttle_ms = max(throttle_ms, self._count(FETCH, user, client, answer, now))
+            throttle_ms = max(throttle_ms, self._record(FETCH, user, client, answer, now))
         return throttle_ms
 
     def max_fetch_bytes(self, user: str, client: str) -> int | None:
@@ -196,7 +198,7 @@ class Quotas:
         limit = self.limits.of(FETCH, user, client)
         return None if limit is None else int(limit.bound * (self._samples - 1) * self._window_ms / 1000)
 
-    def mutate(self, user: str, client: str, cost: float, now: int, *, strict: bool) -> tuple[bool, int]:
+    def record_mutation(self, user: str, client: str, cost: float, now: int, *, strict: bool) -> tuple[bool, int]:
         """(whether it may be done, milliseconds to wait). `strict`: nothing may be done while there is a debt."""
         limit = self.limits.of(MUTATION, user, client)
         if limit is None:
@@ -210,7 +212,7 @@ class Quotas:
         bucket.take(cost, now)
         return True, bucket.throttle_ms(now)
 
-    def _count(self, name: str, user: str, client: str, value: float, now: int) -> int:
+    def _record(self, name: str, user: str, client: str, value: float, now: int) -> int:
         limit = self.limits.of(name, user, client) if name in self.limits.names else None
         if limit is None:
             return 0
@@ -233,5 +235,5 @@ class Quotas:
 
 def _make_room(meters: dict[Meter, WindowedRate] | dict[Meter, TokenBucket]) -> None:
     """Evict the oldest one."""
-    if len(meters) >= MOST_METERS:
+    if len(meters) >= MAX_METERS:
         del meters[next(iter(meters))]

@@ -75,7 +75,7 @@ class HeldReplicas:
         self.preferred: dict[TopicPartition, str] = {}
         """Where replicas that are not here yet are to be created."""
         self.changed: dict[TopicPartition, bool] = {}
-        self.gone: list[Partition] = []
+        self.deleted: list[Partition] = []
         """Deleted since the node last looked."""
         self.clean_epoch = -1
         """The broker epoch of the previous life, if it stopped cleanly in every folder (rule 8)."""
@@ -301,7 +301,7 @@ class HeldReplicas:
         self.truncated = True
         partition.role = None
         partition.mark_dirty()
-        self.gone.append(partition)
+        self.deleted.append(partition)
         if not any(other.log.topic_id == partition.log.topic_id for other in self._partitions.values()):
             self._ids.pop(partition.log.topic_id, None)
         try:

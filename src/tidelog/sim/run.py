@@ -124,7 +124,7 @@ def drive(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     cluster.start()
     workload = Workload(cluster, partitions=plan.partitions, without=plan.without, moves=is_moving(plan))
     workload.start()
-    nemesis.start()
+    nemesis.inject_next_fault()
     for _ in range(SCANS):
         cluster.run(plan.seconds / SCANS)
         cluster.suite.scan(cluster.world)

@@ -90,12 +90,12 @@ class World:
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         """(time, number, action): by the number, actions of the same time run in the order of their scheduling."""
         self._planned = 0
-        self.hosts = [self._machine(broker, folders) for broker in range(brokers)]
+        self.hosts = [self._new_host(broker, folders) for broker in range(brokers)]
 
     def __repr__(self) -> str:
         return f"World(seed={self.seed}, {self.micros / 1e6:.3f} s, {len(self._heap)} planned)"
 
-    def _machine(self, broker: int, folders: Sequence[str]) -> Host:
+    def _new_host(self, broker: int, folders: Sequence[str]) -> Host:
         name = f"broker-{broker}"
         endpoints = [
             Endpoint(CLIENT_LISTENER, "PLAINTEXT", name, CLIENT_PORT),

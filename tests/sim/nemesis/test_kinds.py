@@ -265,7 +265,7 @@ def test_a_fault_that_is_left_out_changes_no_other():
         cluster = Cluster(5)
         nemesis = Nemesis(cluster, ("slow_disk", "clock_jump", "clock_far"), only)
         nemesis.pace = 100 * MILLI
-        cluster.world.after(0, nemesis.start)
+        cluster.world.after(0, nemesis.inject_next_fault)
         cluster.world.run(5 * SECOND)
         return nemesis.struck
 

@@ -43,10 +43,10 @@ def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResp
                 context.broker.disk_failed(failure)
                 answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
-    return _finish(context, response, pending, context.now.mono + request.timeout_ms)
+    return _answer_or_wait(context, response, pending, context.now.mono + request.timeout_ms)
 
 
-def _finish(
+def _answer_or_wait(
     context: Context, response: DeleteRecordsResponse, pending: list[Pending], deadline: int
 ) -> DeleteRecordsResponse | Deferred:
     waiting = []
@@ -65,4 +65,4 @@ def _finish(
     if not waiting:
         return response
     conditions = [Readable(wait.partition.name) for wait in waiting]
-    return Deferred(conditions, deadline, _finish, (response, waiting, deadline))
+    return Deferred(conditions, deadline, _answer_or_wait, (response, waiting, deadline))

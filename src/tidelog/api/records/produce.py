@@ -92,7 +92,7 @@ def _append_all(
         return None
     if refused is not None:
         _add_leaders(context, response)
-    return _finish(context, response, pending, context.now.mono + request.timeout_ms, request.acks)
+    return _answer_or_wait(context, response, pending, context.now.mono + request.timeout_ms, request.acks)
 
 
 def _append(
@@ -144,7 +144,7 @@ def _check_attributes(request: ProduceRequest, version: int, records: Buffer) ->
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-def _finish(
+def _answer_or_wait(
     context: Context, response: ProduceResponse, pending: list[PendingAppend], deadline: int, acks: int
 ) -> ProduceResponse | Deferred:
     """Answer what is safe by now; the rest waits on, or timed out."""
@@ -170,7 +170,7 @@ def _finish(
             )
     if not waiting:
         return response
-    return Deferred(conditions, deadline, _finish, (response, waiting, deadline, acks))
+    return Deferred(conditions, deadline, _answer_or_wait, (response, waiting, deadline, acks))
 
 
 def _refuse(context: Context, topic: str, answer: PartitionProduceResponse, error: ApiError) -> None:

@@ -62,7 +62,7 @@ def _submit_within_quota(request: Any, context: Context, mutation: Mutation) -> 
     refused: list[Any] = []
     for topic in requested:
         cost = mutation.cost(topic, context)
-        within, wait_ms = context.broker.quotas.mutate(
+        within, wait_ms = context.broker.quotas.record_mutation(
             bill.user,
             bill.client_id,
             cost,

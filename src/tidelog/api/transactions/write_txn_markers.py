@@ -47,7 +47,7 @@ def handle(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkers
                     written.append(_write(context, marker, topic.name, answer))
                 except ApiError as error:
                     answer.error_code = error.code
-    return _finish(context, response, written, context.now.mono + context.broker.config.request_timeout_ms)
+    return _answer_or_wait(context, response, written, context.now.mono + context.broker.config.request_timeout_ms)
 
 
 def _write(
@@ -80,7 +80,7 @@ def _write(
     return Written(partition, partition.epoch, appended.last_offset + 1, answer)
 
 
-def _finish(
+def _answer_or_wait(
     context: Context, response: WriteTxnMarkersResponse, written: list[Written], deadline: int
 ) -> WriteTxnMarkersResponse | Deferred:
     """A leadership that ended meanwhile decides nothing: the marker may be gone, and is written again."""
@@ -96,4 +96,4 @@ def _finish(
     if not waiting:
         return response
     conditions: list[Condition] = [Committed(one.partition.name, one.epoch, one.end) for one in waiting]
-    return Deferred(conditions, deadline, _finish, (response, waiting, deadline))
+    return Deferred(conditions, deadline, _answer_or_wait, (response, waiting, deadline))

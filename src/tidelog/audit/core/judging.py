@@ -81,7 +81,9 @@ def _epochs(case: Case) -> Iterator[Finding]:
 
 def _kept(case: Case, log: ReplicaLog, kept: Sequence[tuple[int, int]]) -> Iterator[Finding]:
     if any(low[0] >= high[0] or low[1] >= high[1] for low, high in pairwise(kept)):
-        yield _found(case, finding.EPOCHS, [log.broker], f"its leader-epoch-checkpoint does not ascend: {_told(kept)}")
+        yield _found(
+            case, finding.EPOCHS, [log.broker], f"its leader-epoch-checkpoint does not ascend: {_epochs_text(kept)}"
+        )
     checkpointed = dict(kept)
     begins = max(log.start, log.info.log_start)
     if kept:  # deleted segments leave this file before the log start is checkpointed, or while the log is read
@@ -101,7 +103,7 @@ def _kept(case: Case, log: ReplicaLog, kept: Sequence[tuple[int, int]]) -> Itera
             yield _found(case, finding.EPOCHS, [log.broker], sentence, first)
 
 
-def _told(epochs: Sequence[tuple[int, int]]) -> str:
+def _epochs_text(epochs: Sequence[tuple[int, int]]) -> str:
     return " ".join(f"{epoch}@{start}" for epoch, start in epochs)
 
 

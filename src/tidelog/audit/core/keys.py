@@ -140,9 +140,8 @@ def contradictions(logs: Sequence[ReplicaLog], last_values: Mapping[int, LastVal
             mine, its = ours.lasts.get(key), theirs.lasts.get(key)
             pending = ours.pending.get(key, set()) | theirs.pending.get(key, set())
             if _contradict(one, other, mine, its, pending):
-                yield (
-                    f"key {_text(key)}: broker {one.broker} has {_said(mine)}, broker {other.broker} has {_said(its)}"
-                )
+                first, second = _last_text(mine), _last_text(its)
+                yield f"key {_text(key)}: broker {one.broker} has {first}, broker {other.broker} has {second}"
 
 
 def _contradict(
@@ -163,7 +162,7 @@ def _text(key: bytes) -> str:
     return shown if len(key) <= _SHOWN else f"{shown}…"
 
 
-def _said(last: Last | None) -> str:
+def _last_text(last: Last | None) -> str:
     if last is None:
         return "nothing"
     return f"{'a tombstone' if last.is_tombstone else 'a value'} at {last.offset}"

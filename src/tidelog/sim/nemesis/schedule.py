@@ -141,10 +141,10 @@ class Nemesis:
         self.kinds += added
         self.weights += tuple(dice.choice(WEIGHTS) for _ in added)
 
-    def start(self) -> None:
+    def inject_next_fault(self) -> None:
         if self.over:
             return
-        self.world.after(self._dice.randint(self.pace // 4, 2 * self.pace), self.start)
+        self.world.after(self._dice.randint(self.pace // 4, 2 * self.pace), self.inject_next_fault)
         kind = self._dice.choices(self.kinds, self.weights)[0]
         self._numbers += 1
         strike = Strike(self, self._numbers, kind, Random(self._dice.getrandbits(64)))
