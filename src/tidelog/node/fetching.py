@@ -41,14 +41,15 @@ FINAL_EPOCH = -1
 
 @dataclass(slots=True)
 class Following:
-    """One partition of a fetcher. `epoch` is the leader epoch in which it was last requested: an answer to a request of
-    another epoch is ignored. `in_session`: the leader's session holds it, at the offset last requested. `behind`: the
-    leader has committed more than is here; true until its answer shows the high watermark."""
+    """One partition of a fetcher."""
 
     partition: Partition
     epoch: int = NO_EPOCH
+    """The leader epoch of the last request: an answer to a request of another epoch is ignored (rule 7)."""
     in_session: bool = False
+    """The leader's session has it, at the offset last requested."""
     behind: bool = True
+    """The leader has committed more than this log has. True until an answer shows its high watermark."""
     backoff_ms: int = MIN_BACKOFF_MS
 
 
@@ -57,8 +58,8 @@ class Fetcher:
     """One leader, and what is fetched from it. Every partition is in `all`, and in at most one of `due` and
     `backing_off`. `forgotten`: partitions that the next request removes from the session, with their topic ids.
 
-    `session_epoch` 0 means that the next request opens a session, and ends the old one: the leader would keep it, and
-    mark partitions dirty in it, for as long as it keeps it."""
+    `session_epoch` 0 means that the next request opens a session, and ends the old one. Otherwise the leader would mark
+    partitions dirty in the old one until it evicts it."""
 
     leader: int
     session: int = 0
@@ -71,7 +72,7 @@ class Fetcher:
     forgotten: dict[TopicPartition, bytes] = field(default_factory=dict)
 
     def reset(self) -> None:
-        """The session is lost: every partition must be named again."""
+        """The session is lost: the next request must name every partition."""
         self.session_epoch = 0
         self.forgotten.clear()
         self.due = {name: None for name in self.all if name not in self.backing_off}
@@ -224,7 +225,7 @@ class Fetching:
         return longest if free_at is None else min(longest, max(1, free_at - now))
 
     def _free_at(self, fetcher: Fetcher) -> int | None:
-        """When the throttle lets go of what it kept back, if it did."""
+        """When the throttle has room again for the partitions that it delays; None if it delays none."""
         free_at = self._throttle.free_at
         held = free_at is not None and any(self._is_throttled(fetcher, name) for name in fetcher.due)
         return free_at if held else None
@@ -318,7 +319,7 @@ class Fetching:
         fetcher.due[partition.name] = None
 
     def _reconcile(self, partition: Partition, leader: EpochEnd) -> bool:
-        """Truncate the log by the leader's answer; whether the logs agree now (rule 5)."""
+        """Truncate the log to where the leader's agrees with it; returns whether that point is final (rule 5)."""
         before = partition.log.log_end_offset
         truncation = partition.reconcile(leader)
         if partition.log.log_end_offset < before:
@@ -388,8 +389,8 @@ class Fetching:
 
 
 def _starts_over(log: Log, data: PartitionData) -> bool:
-    """Whether the leader's log has nothing of this one: it begins beyond this end, or the logs diverge below this
-    start, or no later than the leader's start, maybe inside a batch that would not follow on the records below."""
+    """Whether nothing of this log can stay: the leader's begins beyond its end, or the logs diverge below its start. Or
+    they diverge at or below the leader's start, which may be inside a batch that would not follow on these records."""
     if data.error_code:
         return data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > log.log_end_offset
     parts_at, start = data.diverging_epoch.end_offset, log.log_start_offset

@@ -1,4 +1,8 @@
-"""The log folders of a broker: their checkpoints, and the replicas found in them at start."""
+"""The log directories ("folders") of a broker when it starts: the clean-shutdown file, checkpoints, and replicas.
+
+A clean shutdown is proven by a file that is written last, and removed when the next process reads it. A folder whose
+disk failed an operation is marked, and rewritten at the next start.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -46,8 +50,8 @@ def _offsets(disk: Disk, folder: str, name: str) -> Mapping[TopicPartition, int]
 
 
 def take_clean_shutdown(disk: Disk, folder: str) -> int | None:
-    """The broker epoch of the life that stopped cleanly, None if it did not. The file is removed at once: it must
-    not vouch for this life if it is killed."""
+    """The broker epoch of the previous process if it stopped cleanly, otherwise None. The file is removed at once: if
+    this process is killed, the next one must not take it for proof."""
     path = f"{folder}/{checkpoints.CLEAN_SHUTDOWN}"
     if not disk.exists(path):
         return None
@@ -65,7 +69,7 @@ def mark_doubtful(disk: Disk, folder: str) -> None:
 
 
 def rewrite_doubtful(disk: Disk, folder: str) -> None:
-    """After a life that doubted the folder: write again what may be in the page cache alone, and sync it."""
+    """If a former process marked the folder: write again what may be in the page cache alone, and sync it."""
     if not disk.exists(f"{folder}/{DOUBTFUL}"):
         return
     points = _offsets(disk, folder, checkpoints.RECOVERY_POINTS)

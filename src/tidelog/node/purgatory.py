@@ -1,7 +1,8 @@
-"""Deferred answers, found by what they wait for.
+"""Deferred answers by the conditions that they wait for.
 
-Committed waits of a partition arrive in offset order, so each change of a high watermark looks only at those it
-answers. A wait holds the leader epoch it was born in: when that epoch ends, it is resumed at once and judges anew.
+`Committed` waits of a partition arrive in the order of offsets, so a change of the high watermark looks only at those
+that it ends. Each has the leader epoch of its append: when that epoch ends, it is resumed at once, and the handler
+decides with the new role.
 """
 
 import heapq
@@ -20,7 +21,7 @@ _NOTHING = Deferred((), 0, lambda: None)
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """One deferred answer: `context` is the request's, `missing` counts conditions that must all hold."""
+    """One deferred answer: `context` is the request's, `missing` the number of conditions that do not hold yet."""
 
     context: Any
     deferred: Deferred
@@ -33,6 +34,7 @@ class _Queue:
     """The answers that wait for one partition."""
 
     committed: deque[tuple[int, int, Wait]] = field(default_factory=deque)
+    """(leader epoch, offset, wait), ascending."""
     readers: list[Wait] = field(default_factory=list)
     synced: list[tuple[int, Wait]] = field(default_factory=list)
 
@@ -53,7 +55,7 @@ class _Queue:
 
 
 class Purgatory:
-    """All deferred answers of a broker. The first of `_deadlines` is of one that waits still."""
+    """All deferred answers of a broker. The first of `_deadlines` always belongs to one that still waits."""
 
     def __init__(self) -> None:
         self.alarm = Alarm()
@@ -87,8 +89,8 @@ class Purgatory:
         return wait
 
     def _remember(self, wait: Wait) -> None:
-        """Most answers come long before their deadline, and polls of idle partitions only by it: everything is swept
-        once as many were added as were left the last time."""
+        """Most waits end long before their deadline, and their entries stay in the heap and the queues. These are swept
+        when as many waits were added as the last sweep left, so that sweeping costs little per wait."""
         self._added += 1
         if self._added >= self._sweep_at:
             self._sweep()
@@ -112,12 +114,12 @@ class Purgatory:
 
     @property
     def held(self) -> int:
-        """Entries in memory, of answered waits that are not swept yet too."""
+        """Entries in memory, including those of answered waits until they are swept."""
         waits = sum(map(len, self._partitions.values())) + sum(map(len, self._signals.values()))
         return max(len(self._deadlines), waits)
 
     def changed(self, partition: TopicPartition, epoch: int, high_watermark: int, durable_end: int) -> None:
-        """The partition is dirty: collect whom it answers. An epoch of -1 answers everybody (the role is lost)."""
+        """The partition is dirty: end the waits whose conditions hold. An epoch of -1 ends all (the role is lost)."""
         queue = self._partitions.get(partition)
         if queue is None:
             return
@@ -145,7 +147,7 @@ class Purgatory:
             self._condition_met(wait, at_once=True)
 
     def wake(self, now: Time) -> None:
-        """Resume those whose time is over."""
+        """End the waits whose deadlines have passed."""
         heap = self._deadlines
         while heap and (heap[0][2].done or heap[0][0] <= now.mono):
             wait = heapq.heappop(heap)[2]

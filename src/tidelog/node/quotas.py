@@ -1,9 +1,9 @@
-"""How much clients may use of this broker (KIP-13, 124, 219, 599): which quota holds for whom, and how fast they are.
+"""Client quotas (KIP-13, 124, 219, 599): which quota applies to a client, its rate, and the throttle time.
 
-The most specific quota that is set holds, in Kafka's order. Clients that share a quota are counted together: a quota
-of a user holds for all its clients, one of a client id for all users without one of their own. A request over the quota
-is carried out all the same: its answer reports for how long its connection is muted (KIP-219), and that time brings the
-rate back to the quota. Only mutations of the controller are refused (KIP-599). Without quotas nothing is counted.
+The most specific quota applies, in Kafka's order. Clients that share a quota are counted together: a user's quota
+applies to all its clients, a client ID's to all users without their own. A request over the quota is served all the
+same: the answer has the throttle time (`WindowedRate.throttle_ms`), in which its connection is muted (KIP-219) and the
+rate falls back to the quota. Only controller mutations are refused (KIP-599). Without quotas nothing is counted.
 """
 
 from collections import deque
@@ -81,9 +81,9 @@ def _canonical(address: str | None) -> str | None:
 
 
 class WindowedRate:
-    """What was recorded within the last `samples` windows, per second.
+    """What was recorded in the last `samples` windows, per second, as in Kafka.
 
-    Windows that have not been yet count as empty ones, so that a burst at the beginning is not taken for a rate.
+    Before that many windows have passed, the missing ones count as empty: a first burst is not a rate yet.
     """
 
     __slots__ = ("_samples", "_window_ms", "_windows")
@@ -105,7 +105,7 @@ class WindowedRate:
         windows[-1][1] += value
 
     def throttle_ms(self, bound: float, now: int) -> int:
-        """How long nothing may be added until the rate is back at `bound` per second; 0 where it is not above it."""
+        """How long nothing must be added until the rate is back at `bound` per second; 0 if it is not above it."""
         self._forget(now)
         if not self._windows:
             return 0
@@ -114,7 +114,7 @@ class WindowedRate:
         return round((rate - bound) / bound * span_ms) if rate > bound else 0
 
     def _span(self, now: int) -> int:
-        """The time over which is measured: at least all windows but the present one."""
+        """The time over which the rate is measured: at least all windows but the current one."""
         elapsed = now - int(self._windows[0][0])
         missing = self._samples - 1 - elapsed // self._window_ms
         return max(elapsed + max(0, missing) * self._window_ms, self._window_ms)
@@ -126,7 +126,7 @@ class WindowedRate:
 
 
 class TokenBucket:
-    """Tokens that come in at `rate` per second, up to `capacity`; taking more than there are leaves a debt."""
+    """Gains `rate` tokens per second, up to `capacity`. More tokens than there are can be taken: that leaves a debt."""
 
     __slots__ = ("_at", "_tokens", "capacity", "rate")
 
@@ -144,7 +144,7 @@ class TokenBucket:
         self._tokens -= tokens
 
     def throttle_ms(self, now: int) -> int:
-        """How long until the debt is paid; 0 where there is none."""
+        """How long until the debt is paid; 0 if there is none."""
         self._refill(now)
         return round(-self._tokens / self.rate * 1000) if self._tokens < 0 else 0
 
@@ -155,7 +155,7 @@ class TokenBucket:
 
 PRODUCE_KEY, FETCH_KEY = 0, 1
 MAX_METERS = 10_000
-"""The most meters that are kept: a client that was idle for longer than the windows starts anew anyway."""
+"""Above it the oldest meter is evicted, which forgets what one client has used."""
 
 Meter = tuple[str, tuple[str, str]]
 
@@ -177,7 +177,7 @@ class Quotas:
         return f"<Quotas {self.limits} {len(self._rates)} rates, {len(self._buckets)} buckets>"
 
     def update(self, quotas: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
-        """What was counted stays counted."""
+        """Replace the quotas. What was counted stays counted."""
         self.limits = Limits(quotas)
         self.are_set = bool(self.limits.names)
 

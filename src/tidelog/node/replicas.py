@@ -76,9 +76,9 @@ class HeldReplicas:
         """Where replicas that are not here yet are to be created."""
         self.changed: dict[TopicPartition, bool] = {}
         self.deleted: list[Partition] = []
-        """Deleted since the node last looked."""
+        """Deleted since the node last answered the requests that wait for deleted replicas."""
         self.clean_epoch = -1
-        """The broker epoch of the previous life, if it stopped cleanly in every folder (rule 8)."""
+        """The broker epoch of the previous process if it stopped cleanly in every folder, otherwise -1 (rule 8)."""
 
     def __repr__(self) -> str:
         return f"<HeldReplicas {len(self._partitions)} in {self.live_folders}>"
@@ -122,7 +122,7 @@ class HeldReplicas:
             self.clean_epoch = epochs[0]
 
     def _load_folder(self, folder: str, now: Time) -> int | None:
-        """The broker epoch of the life that stopped cleanly there, or None."""
+        """The broker epoch of the previous process if it stopped cleanly in this folder, otherwise None."""
         self._disk.make_folder(folder)
         finish_moves(self._disk, folder, self._config.folders)
         rewrite_doubtful(self._disk, folder)
@@ -383,8 +383,8 @@ class HeldReplicas:
         return (p for name, p in sorted(self._partitions.items()) if self._folders[name] == folder)
 
     def close(self, broker_epoch: int) -> None:
-        """Flush and close every log, write the checkpoints, and vouch for it all by the clean-shutdown file; nothing
-        vouches for a folder that refuses."""
+        """Flush and close every log, write the checkpoints, and last the clean-shutdown file, in every folder. A folder
+        whose disk fails gets none, so its logs are recovered at the next start."""
         for folder in list(self.live_folders):
             try:
                 self._close_folder(folder, broker_epoch)

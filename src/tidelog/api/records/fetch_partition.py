@@ -23,7 +23,7 @@ FOLLOWER_READS_SINCE = 11
 RACK_AWARE = "RackAwareReplicaSelector"
 CURRENT_LEADER_SINCE = 16
 NOT_READ = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-"""Refused before anything was read: the list of aborted transactions is then empty, otherwise null."""
+"""Errors before anything is read: the list of aborted transactions is then empty, otherwise null, as in Kafka."""
 
 
 @dataclass(slots=True)
@@ -53,8 +53,8 @@ class Reader:
 
 @dataclass(slots=True)
 class Outcome:
-    """The answers so far; `urgent` when they must not wait for more bytes, `short` names those with records left.
-    `throttled`: the bytes of throttled partitions among `size`."""
+    """The answers so far. `urgent`: they must not wait for more bytes. `short`: partitions with records left to read.
+    `throttled`: the part of `size` that is of throttled partitions."""
 
     answers: dict[FetchedPartition, PartitionData] = field(default_factory=dict)
     short: set[FetchedPartition] = field(default_factory=set)
@@ -91,7 +91,7 @@ def read(context: Context, reader: Reader, wanted: CachedPartition, outcome: Out
 
 
 def readable_end(partition: Partition, *, committed_only: bool) -> int:
-    """Below it consumers may read."""
+    """The offset below which consumers may read: LSO for read_committed, otherwise HW."""
     return partition.last_stable_offset if committed_only else partition.high_watermark
 
 
@@ -136,7 +136,7 @@ def _pace(context: Context, partition: Partition, reader: Reader, wanted: Cached
 
 
 def _divergence(partition: Partition, wanted: CachedPartition, outcome: Outcome) -> PartitionData | None:
-    """The answer to a fetcher whose log parts from this one."""
+    """The answer to a fetcher whose log diverges from this one: where it does, and no records (KIP-595)."""
     found = partition.diverging(wanted.last_epoch, wanted.offset)
     if found is None:
         return None
@@ -192,7 +192,7 @@ def _data(
 def _slice(
     context: Context, partition: Partition, wanted: CachedPartition, max_bytes: int, limit: int, *, first: bool
 ) -> FileSlice | None:
-    """What the fetcher reads; None where there is nothing, or not yet: it is being examined for rot."""
+    """What the fetcher reads; None if there is nothing, or while the records are checked for disk corruption."""
     try:
         return partition.read(wanted.offset, max_bytes, limit, at_least_one=first)
     except Unsound as unsound:
@@ -211,7 +211,8 @@ def aborted(partition: Partition, offset: int, piece: FileSlice, limit: int) -> 
 
 
 def closest_replica(partition: Partition, rack: str, offset: int, context: Context) -> int | None:
-    """The in-sync replica in the consumer's rack that has `offset`, where that is another than the leader (KIP-392)."""
+    """The in-sync replica in the consumer's rack that has `offset`; None if that is the leader or there is none
+    (KIP-392)."""
     role = partition.role
     selector = context.broker.config.replica_selector_class
     if not rack or not isinstance(role, Leader) or not selector or not selector.endswith(RACK_AWARE):

@@ -1,4 +1,8 @@
-"""Produce (0): append record batches, and answer when they are as safe as `acks` requires (rule 4)."""
+"""Produce (0): append record batches, and answer when they are as safe as `acks` requires (rule 4).
+
+acks=0 is not answered, acks=1 when the leader has the records (durable, if flush.messages or flush.ms is set), acks=all
+when the high watermark passes them: the request waits in purgatory for `Committed`.
+"""
 
 from typing import NamedTuple
 
@@ -28,7 +32,7 @@ ACKS_NONE = 0
 KNOWN_ACKS = frozenset({ACKS_ALL, ACKS_NONE, 1})
 BYTES = (memoryview, bytes, bytearray)
 NO_CURRENT_LEADER = LeaderIdAndEpoch()
-"""The default of answers without a leader; it is replaced, never modified."""
+"""The default of answers. It is shared: replaced, never modified."""
 TOPIC_IDS_SINCE = 13
 CURRENT_LEADER_SINCE = 10
 ZSTD_SINCE = 7
@@ -44,7 +48,7 @@ WITHOUT_LOG_START = {
 
 
 class PendingAppend(NamedTuple):
-    """A partition's answer that still waits for its records to be safe below `end`."""
+    """A partition's answer that waits until the records below `end` are safe."""
 
     partition: Partition
     end: int
@@ -98,7 +102,7 @@ def _append_all(
 def _append(
     context: Context, request: ProduceRequest, topic: str, data: PartitionProduceData, answer: PartitionProduceResponse
 ) -> PendingAppend | None:
-    """Append one partition's batch and fill in its answer; what it has to wait for."""
+    """Append one partition's batch and fill in its answer; returns what it must wait for."""
     acks, records = request.acks, data.records
     if acks not in KNOWN_ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -130,13 +134,13 @@ def _append(
 
 
 def safe_end(partition: Partition, acks: int) -> int:
-    """Below it records are as safe as `acks` requires: committed, or in the leader's own log."""
+    """The offset below which records are as safe as `acks` requires: committed, or in the leader's own log."""
     committed = partition.high_watermark
     return committed if acks == ACKS_ALL else max(committed, partition.durable_end)
 
 
 def _check_attributes(request: ProduceRequest, version: int, records: Buffer) -> None:
-    """What a batch may be depends on the request, too. A batch of an old format is refused by the log."""
+    """Attributes that the request's version or its transactional ID must allow. The log refuses old formats."""
     attributes = records[LAST_ATTRIBUTES_BYTE] if records[MAGIC_POSITION] == MAGIC else 0
     if attributes & COMPRESSION_MASK == Compression.ZSTD and version < ZSTD_SINCE:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd is for Produce v{ZSTD_SINCE} and newer")
@@ -147,7 +151,7 @@ def _check_attributes(request: ProduceRequest, version: int, records: Buffer) ->
 def _answer_or_wait(
     context: Context, response: ProduceResponse, pending: list[PendingAppend], deadline: int, acks: int
 ) -> ProduceResponse | Deferred:
-    """Answer what is safe by now; the rest waits on, or timed out."""
+    """The response, once every partition's records are safe, refused or timed out; until then a new wait."""
     waiting: list[PendingAppend] = []
     conditions: list[Condition] = []
     for wait in pending:
@@ -157,6 +161,7 @@ def _answer_or_wait(
             code = ErrorCode.KAFKA_STORAGE_ERROR if partition.failed else ErrorCode.NOT_LEADER_OR_FOLLOWER
             _refuse(context, topic, wait.answer, ApiError(code))
         elif safe_end(partition, acks) >= wait.end:
+            # Committed, but the ISR has shrunk since: the client must know that fewer replicas have the records.
             if acks == ACKS_ALL and len(role.maximal_isr) < partition.min_in_sync:
                 _refuse(context, topic, wait.answer, ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
         elif context.now.mono >= deadline:

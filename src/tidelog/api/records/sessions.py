@@ -13,7 +13,7 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 
 ANY_CHANGE, FOLLOWER_CHANGE = "session", "replica"
-"""What a session's waiting fetch waits for: followers do not need every new high watermark at once."""
+"""Signals that end the wait of a session's fetch: followers do not need every new high watermark at once."""
 NO_SESSION = 0
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
@@ -23,7 +23,8 @@ _LARGEST = 2**31 - 1
 
 
 class UnknownPartition(NamedTuple):
-    """One of a topic whose id this broker does not know, or not yet. It has its place in the session and in answers."""
+    """A partition of a topic whose ID this broker does not know (yet). It is in the session and in answers as others
+    are."""
 
     topic_id: bytes
     partition: int
@@ -61,7 +62,7 @@ class Session:
     dirty: dict[FetchedPartition, None] = field(default_factory=dict)
 
     def dirty_key(self, *, patient: bool) -> tuple[str, int]:
-        """What its waiting fetch waits for; a patient one gets a high watermark with the next records."""
+        """The signal that ends the wait of its fetch; a patient one gets a new high watermark with the next records."""
         return (FOLLOWER_CHANGE if patient else ANY_CHANGE, self.number)
 
     def next_epoch(self) -> int:

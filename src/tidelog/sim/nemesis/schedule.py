@@ -41,13 +41,13 @@ GENERAL: Mapping[str, Kind] = {
 """Kinds that every seed may draw."""
 
 PARTICULAR: Mapping[str, Kind] = compaction.KINDS
-"""Kinds of seeds with compaction."""
+"""Kinds that only seeds with compaction draw."""
 
 SELDOM: Mapping[str, Kind] = networks.SELDOM
 """Kinds that were added later: a seed without them is the same run as before."""
 
 FOLDERED: Mapping[str, Kind] = disks.DIRECTORY_KINDS
-"""Kinds of seeds with several log directories."""
+"""Kinds that only seeds with several log directories draw."""
 
 DRAWN: Mapping[str, Kind] = {
     **processes.DRAWN,
@@ -61,7 +61,7 @@ DRAWN: Mapping[str, Kind] = {
 """Kinds that were added last, each with its own random generator (`plan.dice_of`)."""
 
 NEEDS: Mapping[str, Sequence[str]] = {**dict.fromkeys(compaction.DRAWN, ("compaction",)), **stale_coordinators.NEEDS}
-"""The parts of the workload that some of them require."""
+"""The parts of the workload without which a kind has nothing to hit."""
 
 KINDS: Mapping[str, Kind] = {**GENERAL, **PARTICULAR, **SELDOM, **FOLDERED, **DRAWN}
 
@@ -74,10 +74,10 @@ UNCLEAN = 0.5
 """The share of those in which an out-of-sync broker may lead if no other can."""
 
 PARTICULARS = 0.6
-"""The share of seeds that have each kind of those for their parts."""
+"""How likely a seed draws each kind that is only for its parts of the workload."""
 
 SELDOMS = 0.15
-"""The share of seeds that have each of the kinds that were added later."""
+"""How likely a seed draws each kind that was added later."""
 
 LEFT_OUT = 0.1
 """The share of seeds that heal a core first."""
@@ -142,6 +142,10 @@ class Nemesis:
         self.weights += tuple(dice.choice(WEIGHTS) for _ in added)
 
     def inject_next_fault(self) -> None:
+        """Draw the next fault of the swarm and inject it, after scheduling the one that follows.
+
+        The draws come first, so that a fault that `only` leaves out changes none of the others.
+        """
         if self.over:
             return
         self.world.after(self._dice.randint(self.pace // 4, 2 * self.pace), self.inject_next_fault)
