@@ -291,6 +291,16 @@ def test_tokens_come_bare_after_the_first_version_of_the_handshake(port):
         assert wire.ask(3, 9, MetadataRequest()).brokers
 
 
+def test_a_bare_token_that_is_refused_costs_the_delay_too(port):
+    with Wire(port) as wire:
+        wire.ask(17, 0, SaslHandshakeRequest(mechanism="PLAIN"))
+        token = b"\0alice\0wrong"
+        began = time.monotonic()
+        wire.sock.sendall(struct.pack(">i", len(token)) + token + struct.pack(">i", 10) + bytes(10))
+        assert wire.is_closed()
+        assert time.monotonic() - began >= 0.09
+
+
 def test_a_session_ends_unless_the_client_authenticates_again():
     options = {**WANTS, "listener.name.sasl_plaintext.connections.max.reauth.ms": "1000"}
     with Cluster(brokers=1, options=options) as cluster:

@@ -41,6 +41,8 @@ class Authentication:
         self.principal = ""
         self.ends_at: int | None = None
         """When the session ends (monotonic ms), if clients must authenticate again."""
+        self.refusal: Deferred | None = None
+        """Of a bare token: closes the connection later."""
         self._number = number
         self._peer = peer
         self._listener = listener
@@ -145,8 +147,9 @@ class Authentication:
         try:
             answer = self._advance(token, now)
         except Failed as failed:
+            self._over = True
             self._report(str(failed))
-            self._end(str(failed))
+            self.refusal = Deferred((), now + self._listener.failure_delay_ms, _refuse, (None, self._number))
             return
         self._bare = self._exchange is not None
         self._effects.append(Send(self._number, [_LENGTH.pack(len(answer)) + answer]))
@@ -156,7 +159,8 @@ class Authentication:
         self._effects.append(Event("connection.authentication_failed", fields))
 
 
-def _refuse(context: Context, refusal: SaslAuthenticateResponse, number: int) -> SaslAuthenticateResponse:
+def _refuse(context: Context, refusal: SaslAuthenticateResponse | None, number: int) -> SaslAuthenticateResponse | None:
+    """The answer, which a bare token does not get, and the end of the connection."""
     context.effects.append(Close(number, "authentication failed"))
     return refusal
 

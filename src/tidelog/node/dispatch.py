@@ -20,7 +20,7 @@ from tidelog.api.registry import APIS
 from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, Send
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
-from tidelog.node.authentication import Authentication
+from tidelog.node.authentication import AUTHENTICATE, Authentication
 from tidelog.node.client_throttling import Billing, Muting
 from tidelog.node.connections import Connection, Ticket, answerable
 from tidelog.node.purgatory import Purgatory
@@ -124,6 +124,11 @@ class Dispatch:
         authentication = connection.authentication
         assert authentication is not None
         if not authentication.admits(frame, now.mono):
+            if authentication.refusal is not None:
+                header = RequestHeader(AUTHENTICATE, 0, 0, None)
+                ticket = Ticket(connection, connection.pipeline.open(), header.api_key, header.api_version, 0)
+                self._answer_or_defer(ticket, authentication.refusal, self._context(connection, header, now))
+                authentication.refusal = None
             return False
         connection.principal = authentication.principal or connection.principal
         return True
