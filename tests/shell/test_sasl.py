@@ -129,6 +129,24 @@ def test_brokers_log_in_to_each_other_over_tls(tmp_path):
         assert not [kind for each in cluster.brokers for _, kind, _ in each.logger.lines if kind == "peer.login_failed"]
 
 
+def test_a_client_cannot_log_in_where_brokers_do():
+    """Users of SCRAM are those of all listeners, and on this one the controller's requests are served."""
+    options = {
+        **WANTS,
+        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.replication.plain.sasl.jaas.config": PLAIN,
+    }
+    with Cluster(brokers=1, options=options) as cluster, Wire(cluster.brokers[0].brokers_port) as wire:
+        answer = wire.ask(17, 1, SaslHandshakeRequest(mechanism="SCRAM-SHA-512"))
+        assert answer.mechanisms == ["PLAIN"]
+        assert wire.is_closed()
+    opened = {**options, "listener.name.replication.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512"}
+    opened["listener.name.replication.scram-sha-512.sasl.jaas.config"] = SCRAM
+    with Cluster(brokers=1, options=opened) as cluster, Wire(cluster.brokers[0].brokers_port) as wire:
+        assert wire.ask(17, 1, SaslHandshakeRequest(mechanism="SCRAM-SHA-512")).error_code == 0
+
+
 # What goes over the wire.
 
 

@@ -7,7 +7,7 @@ controllers are left out.
 
 import re
 
-from tidelog.config.broker import BrokerConfig
+from tidelog.config.broker import LISTENER_PREFIX, BrokerConfig
 from tidelog.config.families.network_options import PROTOCOLS
 from tidelog.errors import InvalidOption
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
@@ -54,6 +54,16 @@ def inter_broker_listener(config: BrokerConfig) -> str:
     named = config.inter_broker_listener_name
     names = [each.listener for each in _parsed(config, "listeners", config.listeners)]
     return named if named and named in names and len(names) > 1 else INTER_BROKER_LISTENER
+
+
+def options_of(config: BrokerConfig, listener: str) -> BrokerConfig:
+    """The options of one listener. On the added listener between brokers only their own SASL mechanism is enabled
+    unless that listener's option enables others: SCRAM knows the clients' users too."""
+    own = config.of_listener(listener)
+    mechanisms = "sasl.enabled.mechanisms"
+    if listener != INTER_BROKER_LISTENER or f"{LISTENER_PREFIX}{listener.lower()}.{mechanisms}" in config.explicit:
+        return own
+    return type(own)({**own.explicit, mechanisms: own.sasl_mechanism_inter_broker_protocol})
 
 
 def _parsed(config: BrokerConfig, option: str, texts: list[str]) -> list[Endpoint]:

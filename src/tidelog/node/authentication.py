@@ -170,7 +170,7 @@ def sasl_listeners(
 ) -> Mapping[str, SaslListener]:
     """By name, those of the broker's listeners that have SASL."""
     return {
-        each.listener: SaslListener(config.of_listener(each.listener), credentials, entropy, secret)
+        each.listener: SaslListener(listeners.options_of(config, each.listener), credentials, entropy, secret)
         for each in listeners.bound(config)
         if each.security.startswith("SASL")
     }

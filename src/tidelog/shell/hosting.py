@@ -202,10 +202,10 @@ def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket
     inter_broker = listeners.inter_broker_listener(config)
     for endpoint in listeners.bound(config):
         if endpoint.security.startswith("SASL"):
-            own = config.of_listener(endpoint.listener)
-            sasl.check(own)
+            own = listeners.options_of(config, endpoint.listener)
             if endpoint.listener == inter_broker:
                 sasl.client(own, os.urandom)
+            sasl.check(own)
         try:
             sock = acceptor.bind(endpoint.host, endpoint.port, config.socket_listen_backlog_size)
         except OSError as error:
