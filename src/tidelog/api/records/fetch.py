@@ -53,8 +53,8 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Deferred:
 
 def _reader(request: FetchRequest, replica: int, context: Context) -> Reader:
     requested = list(_requested_partitions(request, context))
-    fresh = dict.fromkeys(wanted.name for wanted in requested)
-    session, wanted = _session_of(request, replica, requested, context)
+    named = dict.fromkeys(one.name for one in requested)
+    session, partitions = _session_of(request, replica, requested, context)
     return Reader(
         replica=replica,
         broker_epoch=request.replica_state.replica_epoch,
@@ -64,8 +64,8 @@ def _reader(request: FetchRequest, replica: int, context: Context) -> Reader:
         committed_only=request.isolation_level == READ_COMMITTED,
         rack=request.rack_id,
         session=session,
-        wanted=wanted,
-        fresh=fresh,
+        partitions=partitions,
+        named=named,
     )
 
 
@@ -118,10 +118,10 @@ def _session_of(
         if request.session_epoch == INITIAL_EPOCH and requested:
             session, evicted = sessions.open(replica, context.now.mono)
             _detach(evicted, context)
-        wanted = {one.name: one for one in requested}
+        partitions = {one.name: one for one in requested}
         if session is not None:
-            session.partitions = wanted
-        return session, wanted
+            session.partitions = partitions
+        return session, partitions
     session = sessions.find(request.session_id, request.session_epoch, context.now.mono)
     _resolve_topic_ids(session, context)
     for one in requested:
@@ -144,19 +144,19 @@ def _session_name(session: Session, name: FetchedPartition) -> FetchedPartition:
     if name in session.partitions or isinstance(name, TopicPartition):
         return name
     requested = name.topic_id, name.partition
-    return next((n for n, wanted in session.partitions.items() if (wanted.topic_id, n.partition) == requested), name)
+    return next((n for n, cached in session.partitions.items() if (cached.topic_id, n.partition) == requested), name)
 
 
 def _resolve_topic_ids(session: Session, context: Context) -> None:
     """A topic whose id was unknown may be known by now: from then on its partitions are in the session by name."""
     for unknown in [name for name in session.dirty if isinstance(name, UnknownPartition)]:
-        wanted = session.partitions.get(unknown)
+        cached = session.partitions.get(unknown)
         name = context.broker.topic_name(unknown.topic_id)
-        if wanted is not None and name is not None:
-            wanted.name = TopicPartition(name, unknown.partition)
+        if cached is not None and name is not None:
+            cached.name = TopicPartition(name, unknown.partition)
             del session.partitions[unknown], session.dirty[unknown]
-            session.partitions.setdefault(wanted.name, wanted)
-            session.dirty[wanted.name] = None
+            session.partitions.setdefault(cached.name, cached)
+            session.dirty[cached.name] = None
 
 
 def _detach(session: Session | None, context: Context) -> None:
@@ -181,7 +181,7 @@ def _record_progress(reader: Reader, context: Context) -> None:
     """Rules 1 and 3: a follower's progress may move the high watermark, and may bring the follower into the ISR. Its
     log counts only if it does not diverge from this one."""
     broker, session = context.broker, reader.session
-    names = reader.fresh
+    names = reader.named
     if session is not None and session.broker_epoch != reader.broker_epoch:
         # The broker registered again: its new epoch holds for all partitions of the session, not only for those named.
         session.broker_epoch = reader.broker_epoch
@@ -189,16 +189,16 @@ def _record_progress(reader: Reader, context: Context) -> None:
     for name in names:
         if isinstance(name, UnknownPartition):
             continue
-        wanted = reader.wanted[name]
+        cached = reader.partitions[name]
         partition = broker.replicas.get(*name)
         if partition is None:
             continue
         try:
-            partition.check_epoch(wanted.leader_epoch)
-            if partition.diverging(wanted.last_epoch, wanted.offset) is not None:
+            partition.check_epoch(cached.leader_epoch)
+            if partition.diverging(cached.last_epoch, cached.offset) is not None:
                 continue
             partition.follower_fetched(
-                reader.replica, wanted.offset, wanted.log_start, reader.broker_epoch, context.now
+                reader.replica, cached.offset, cached.log_start, reader.broker_epoch, context.now
             )
         except ApiError:
             continue
@@ -214,31 +214,31 @@ def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Deferre
     # the follower's progress had been recorded.
     examining = outcome.short and not outcome.size and not any(each.error_code for each in outcome.answers.values())
     deadline = reader.deadline + EXAMINATION_WAIT_MS if examining else reader.deadline
-    enough = outcome.size >= reader.min_bytes or outcome.urgent or not reader.wanted
+    enough = outcome.size >= reader.min_bytes or outcome.urgent or not reader.partitions
     if (enough and not examining) or context.now.mono >= deadline:
         return _response(context, reader, outcome)
     if reader.session is not None:
         # A high watermark alone does not end a follower's wait, unless consumers read from followers (KIP-392).
         patient = reader.is_follower and not context.broker.config.replica_selector_class
         return Deferred((Signal(reader.session.dirty_key(patient=patient)),), deadline, _answer_or_wait, (reader,))
-    conditions = [Readable(name) for name in reader.wanted if isinstance(name, TopicPartition)]
+    conditions = [Readable(name) for name in reader.partitions if isinstance(name, TopicPartition)]
     return Deferred(conditions, deadline, _answer_or_wait, (reader,))
 
 
 def _collect(context: Context, reader: Reader) -> Outcome:
     outcome = Outcome()
     for name in reader.candidates():
-        wanted = reader.wanted.get(name)
-        if wanted is None:
+        cached = reader.partitions.get(name)
+        if cached is None:
             continue
         try:
-            answer = read(context, reader, wanted, outcome)
+            answer = read(context, reader, cached, outcome)
         except ApiError as error:
-            answer = refusal(context, wanted, error.code)
+            answer = refusal(context, cached, error.code)
             outcome.urgent = True
         except DiskFailed as failure:
             context.broker.disk_failed(failure)
-            answer = refusal(context, wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+            answer = refusal(context, cached, ErrorCode.KAFKA_STORAGE_ERROR)
             outcome.urgent = True
         outcome.answers[name] = answer
     return outcome
@@ -252,14 +252,14 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
     topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
     leaders: set[int] = set()
     for name, answer in outcome.answers.items():
-        wanted = reader.wanted[name]
-        is_named = not incremental or _has_changed(wanted, answer)
-        _record_sent(session, wanted, answer, short=name in outcome.short)
+        cached = reader.partitions[name]
+        is_named = not incremental or _has_changed(cached, answer)
+        _record_sent(session, cached, answer, short=name in outcome.short)
         if not is_named:
             continue
-        key = ("" if isinstance(name, UnknownPartition) else name.topic, wanted.topic_id)
+        key = ("" if isinstance(name, UnknownPartition) else name.topic, cached.topic_id)
         if key not in topics:
-            topics[key] = FetchableTopicResponse(topic=key[0], topic_id=wanted.topic_id, partitions=[])
+            topics[key] = FetchableTopicResponse(topic=key[0], topic_id=cached.topic_id, partitions=[])
         topics[key].partitions.append(answer)
         if answer.error_code in MOVED and answer.current_leader.leader_id >= 0:
             leaders.add(answer.current_leader.leader_id)
@@ -276,31 +276,31 @@ def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchRespon
     return response
 
 
-def _has_changed(wanted: CachedPartition, answer: PartitionData) -> bool:
+def _has_changed(cached: CachedPartition, answer: PartitionData) -> bool:
     """Whether an incremental answer must name this partition."""
     return (
         bool(answer.error_code)
         or bool(answer.records)
-        or answer.high_watermark != wanted.sent_high_watermark
-        or answer.log_start_offset != wanted.sent_log_start
+        or answer.high_watermark != cached.sent_high_watermark
+        or answer.log_start_offset != cached.sent_log_start
         or answer.preferred_read_replica >= 0
         or answer.diverging_epoch.epoch >= 0
         or answer.diverging_epoch.end_offset >= 0
     )
 
 
-def _record_sent(session: Session | None, wanted: CachedPartition, answer: PartitionData, *, short: bool) -> None:
+def _record_sent(session: Session | None, cached: CachedPartition, answer: PartitionData, *, short: bool) -> None:
     """Record what the fetcher knows after this answer. A partition is clean if nothing is left to read from the offset
     last requested; after an error it stays dirty."""
     if answer.error_code:
-        wanted.sent_high_watermark = -1
+        cached.sent_high_watermark = -1
     else:
         diverges = answer.diverging_epoch.end_offset >= 0  # the fetcher then ignores everything else in the answer
-        wanted.sent_high_watermark = -1 if diverges else answer.high_watermark
-        wanted.sent_log_start = -1 if diverges else answer.log_start_offset
+        cached.sent_high_watermark = -1 if diverges else answer.high_watermark
+        cached.sent_log_start = -1 if diverges else answer.log_start_offset
     if session is None:
         return
     if answer.error_code or short:
-        session.dirty.setdefault(wanted.name)
+        session.dirty.setdefault(cached.name)
     else:
-        session.dirty.pop(wanted.name, None)
+        session.dirty.pop(cached.name, None)

@@ -38,8 +38,8 @@ class Reader:
     committed_only: bool
     rack: str
     session: Session | None
-    wanted: dict[FetchedPartition, CachedPartition]
-    fresh: dict[FetchedPartition, None]
+    partitions: dict[FetchedPartition, CachedPartition]
+    named: dict[FetchedPartition, None]
 
     @property
     def is_follower(self) -> bool:
@@ -48,7 +48,7 @@ class Reader:
     def candidates(self) -> Iterable[FetchedPartition]:
         """What can have changed: for a session what is dirty or was requested, otherwise everything. What was answered
         last comes last, so that a partition with many records does not starve the others."""
-        return {**self.session.dirty, **self.fresh} if self.session else self.fresh
+        return {**self.session.dirty, **self.named} if self.session else self.named
 
 
 @dataclass(slots=True)
@@ -63,30 +63,30 @@ class Outcome:
     urgent: bool = False
 
 
-def read(context: Context, reader: Reader, wanted: CachedPartition, outcome: Outcome) -> PartitionData:
-    if isinstance(wanted.name, UnknownPartition):
+def read(context: Context, reader: Reader, cached: CachedPartition, outcome: Outcome) -> PartitionData:
+    if isinstance(cached.name, UnknownPartition):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-    partition = find(context.broker, *wanted.name)
-    if wanted.topic_id not in (NO_ID, partition.log.topic_id):
+    partition = find(context.broker, *cached.name)
+    if cached.topic_id not in (NO_ID, partition.log.topic_id):
         raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
     if reader.session is not None:
         partition.sessions.setdefault(reader.session.number, reader.session.dirty)
-    partition.check_epoch(wanted.leader_epoch)
+    partition.check_epoch(cached.leader_epoch)
     if reader.is_follower:
-        return _read_as_follower(context, partition, reader, wanted, outcome)
+        return _read_as_follower(context, partition, reader, cached, outcome)
     if context.version < FOLLOWER_READS_SINCE:
         partition.leading()
-    preferred = closest_replica(partition, reader.rack, wanted.offset, context)
+    preferred = closest_replica(partition, reader.rack, cached.offset, context)
     if preferred is not None:
         outcome.urgent = True
         return _data(partition, b"", preferred=preferred, committed_only=reader.committed_only)
-    if wanted.last_epoch != NO_EPOCH and (diverging := _divergence(partition, wanted, outcome)) is not None:
+    if cached.last_epoch != NO_EPOCH and (diverging := _divergence(partition, cached, outcome)) is not None:
         return diverging
     limit = readable_end(partition, committed_only=reader.committed_only)
-    records = _take(context, partition, reader, wanted, outcome, limit)
+    records = _take(context, partition, reader, cached, outcome, limit)
     answer = _data(partition, records, committed_only=reader.committed_only)
     if reader.committed_only and isinstance(records, FileSlice):
-        answer.aborted_transactions = aborted(partition, wanted.offset, records, limit)
+        answer.aborted_transactions = aborted(partition, cached.offset, records, limit)
     return answer
 
 
@@ -102,42 +102,42 @@ def check_follower(partition: Partition, replica: int) -> None:
 
 
 def _read_as_follower(
-    context: Context, partition: Partition, reader: Reader, wanted: CachedPartition, outcome: Outcome
+    context: Context, partition: Partition, reader: Reader, cached: CachedPartition, outcome: Outcome
 ) -> PartitionData:
     """A follower also learns where its log diverges from this one. The high watermark is sent at once only if consumers
     read from followers (KIP-392): that costs one more round trip with each follower for each commit."""
     check_follower(partition, reader.replica)
-    diverging = _divergence(partition, wanted, outcome)
+    diverging = _divergence(partition, cached, outcome)
     if diverging is not None:
         return diverging
-    is_behind = wanted.sent_high_watermark < partition.high_watermark
-    if is_behind and (wanted.sent_high_watermark < 0 or context.broker.config.replica_selector_class):
+    is_behind = cached.sent_high_watermark < partition.high_watermark
+    if is_behind and (cached.sent_high_watermark < 0 or context.broker.config.replica_selector_class):
         outcome.urgent = True
-    if wanted.sent_log_start < partition.log.log_start_offset:
+    if cached.sent_log_start < partition.log.log_start_offset:
         outcome.urgent = True
-    return _data(partition, _pace(context, partition, reader, wanted, outcome))
+    return _data(partition, _pace(context, partition, reader, cached, outcome))
 
 
-def _pace(context: Context, partition: Partition, reader: Reader, wanted: CachedPartition, outcome: Outcome) -> Records:
+def _pace(context: Context, partition: Partition, reader: Reader, cached: CachedPartition, outcome: Outcome) -> Records:
     """What the throttle allows of a partition that it covers (KIP-73); a replica in sync gets all."""
     throttle, end = context.broker.throttles.leader, partition.log.log_end_offset
     if not throttle.covers(partition):
-        return _take(context, partition, reader, wanted, outcome, end)
+        return _take(context, partition, reader, cached, outcome, end)
     room = NO_LIMIT
-    if reader.replica not in partition.leading().isr and wanted.offset < end:
+    if reader.replica not in partition.leading().isr and cached.offset < end:
         room = throttle.room(context.now.mono, outcome.throttled)
         if not room:
             throttle.hold(partition.name)
             return b""
     before = outcome.size
-    records = _take(context, partition, reader, wanted, outcome, end, room)
+    records = _take(context, partition, reader, cached, outcome, end, room)
     outcome.throttled += outcome.size - before
     return records
 
 
-def _divergence(partition: Partition, wanted: CachedPartition, outcome: Outcome) -> PartitionData | None:
+def _divergence(partition: Partition, cached: CachedPartition, outcome: Outcome) -> PartitionData | None:
     """The answer to a fetcher whose log diverges from this one: where it does, and no records (KIP-595)."""
-    found = partition.diverging(wanted.last_epoch, wanted.offset)
+    found = partition.diverging(cached.last_epoch, cached.offset)
     if found is None:
         return None
     outcome.urgent = True
@@ -150,21 +150,21 @@ def _take(
     context: Context,
     partition: Partition,
     reader: Reader,
-    wanted: CachedPartition,
+    cached: CachedPartition,
     outcome: Outcome,
     limit: int,
     room: int = NO_LIMIT,
 ) -> Records:
     """Records within `room` and what is left of the request's bytes; the first batch of an answer whatever its size."""
-    left = min(wanted.max_bytes, reader.max_bytes - outcome.size, room)
+    left = min(cached.max_bytes, reader.max_bytes - outcome.size, room)
     first = outcome.size == 0
     if left <= 0 and not first:
-        outcome.short.add(wanted.name)
+        outcome.short.add(cached.name)
         return b""
-    piece = _slice(context, partition, wanted, max(left, 0), limit, first=first)
+    piece = _slice(context, partition, cached, max(left, 0), limit, first=first)
     if piece is None:
-        if wanted.offset < limit:
-            outcome.short.add(wanted.name)
+        if cached.offset < limit:
+            outcome.short.add(cached.name)
         return b""
     outcome.size += piece.length
     if reader.is_follower:
@@ -190,11 +190,11 @@ def _data(
 
 
 def _slice(
-    context: Context, partition: Partition, wanted: CachedPartition, max_bytes: int, limit: int, *, first: bool
+    context: Context, partition: Partition, cached: CachedPartition, max_bytes: int, limit: int, *, first: bool
 ) -> FileSlice | None:
     """What the fetcher reads; None if there is nothing, or while the records are checked for disk corruption."""
     try:
-        return partition.read(wanted.offset, max_bytes, limit, at_least_one=first)
+        return partition.read(cached.offset, max_bytes, limit, at_least_one=first)
     except Unsound as unsound:
         code = context.broker.examine(partition, unsound)
         if code:
@@ -232,9 +232,9 @@ def closest_replica(partition: Partition, rack: str, offset: int, context: Conte
     return -max(near)[1] if near else None
 
 
-def refusal(context: Context, wanted: CachedPartition, code: ErrorCode) -> PartitionData:
+def refusal(context: Context, cached: CachedPartition, code: ErrorCode) -> PartitionData:
     answer = PartitionData(
-        partition_index=wanted.name.partition,
+        partition_index=cached.name.partition,
         error_code=code,
         high_watermark=-1,
         last_stable_offset=-1,
@@ -242,12 +242,12 @@ def refusal(context: Context, wanted: CachedPartition, code: ErrorCode) -> Parti
         aborted_transactions=[] if code in NOT_READ else None,
         records=b"",
     )
-    if isinstance(wanted.name, UnknownPartition):
+    if isinstance(cached.name, UnknownPartition):
         return answer
     if code == ErrorCode.OFFSET_OUT_OF_RANGE and context.listener == context.broker.inter_broker_listener:
-        partition = find(context.broker, *wanted.name)
+        partition = find(context.broker, *cached.name)
         answer.log_start_offset = partition.log.log_start_offset
     if code in MOVED and context.version >= CURRENT_LEADER_SINCE:
-        leader, epoch = present_leader(context.broker, *wanted.name)
+        leader, epoch = present_leader(context.broker, *cached.name)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
     return answer

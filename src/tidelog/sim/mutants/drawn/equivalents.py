@@ -22,7 +22,7 @@ class Equivalent(NamedTuple):
 EQUIVALENTS: tuple[Equivalent, ...] = (
     Equivalent(
         "tidelog.api.records.fetch:_record_sent",
-        "wanted.sent_log_start = -1 if diverges else answer.log_start_offset",
+        "cached.sent_log_start = -1 if diverges else answer.log_start_offset",
         "drop branch: second only",
         "The high watermark of -1 alone makes the next answer name the partition, with all its fields.",
     ),
@@ -149,7 +149,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     Equivalent(
         "tidelog.api.records.fetch_partition:_take",
-        "piece = _slice(context, partition, wanted, max(left, 0), limit, first=first)",
+        "piece = _slice(context, partition, cached, max(left, 0), limit, first=first)",
         "constant: 0 to -1",
         "The first batch of an answer is given whatever the room, be it 0 or less.",
     ),
