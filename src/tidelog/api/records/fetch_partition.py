@@ -28,18 +28,22 @@ NOT_READ = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TO
 
 @dataclass(slots=True)
 class Reader:
-    """One fetch in progress: its fetcher, its limits, and its partitions."""
+    """One fetch in progress: who fetches, the limits, and the partitions."""
 
     replica: int
+    """The follower's broker ID, negative for a consumer; `broker_epoch` is the follower's, too."""
     broker_epoch: int
     deadline: int
+    """Monotonic milliseconds: the answer may wait until then for `min_bytes`."""
     min_bytes: int
     max_bytes: int
     committed_only: bool
     rack: str
     session: Session | None
     partitions: dict[FetchedPartition, CachedPartition]
+    """All that is fetched: with a session what it has, otherwise what the request names."""
     named: dict[FetchedPartition, None]
+    """What this request names. Only these have an offset that is new, so only these show progress."""
 
     @property
     def is_follower(self) -> bool:
