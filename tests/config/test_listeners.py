@@ -64,7 +64,7 @@ def test_kafkas_own_file_for_kraft_opens_the_clients_listener_only():
     [
         ({"listeners": "9092"}, "NAME://host:port separated by commas, not '9092'"),
         ({"listeners": "PLAINTEXT://:70000"}, "not 'PLAINTEXT://:70000'"),
-        ({"listeners": "OTHER://:1"}, "names OTHER, for which listener.security.protocol.map"),
+        ({"listeners": "OTHER://:1"}, "OTHER has no protocol in listener.security.protocol.map"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "not PLAINTEXT twice"),
         ({"listeners": ""}, "must name a listener for clients"),
         ({"listener.security.protocol.map": "PLAINTEXT:CLEAR"}, "not 'PLAINTEXT:CLEAR'"),

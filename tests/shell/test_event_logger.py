@@ -1,5 +1,7 @@
 """Log lines: which events become one."""
 
+import io
+
 import pytest
 
 from tidelog.effects import Event
@@ -46,3 +48,14 @@ def test_lines_that_peers_cause_are_limited_and_say_how_many_were_omitted(capsys
 def test_a_peer_cannot_make_a_line_long(capsys, as_json):
     EventLogger("broker-0", as_json=as_json).write("info", "connection.refused", {"reason": "x" * 500_000})
     assert len(capsys.readouterr().err) < 1_200
+
+
+def test_a_line_that_cannot_be_written_is_lost_and_raises_nothing(monkeypatch):
+    """`tidelog up 2>&1 | head` closed the pipe: the line about the signal raised, and the brokers did not stop."""
+
+    class ClosedPipe(io.StringIO):
+        def flush(self):
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stderr", ClosedPipe())
+    EventLogger("broker-0").write("info", "broker.stopping", {"reason": "SIGTERM"})

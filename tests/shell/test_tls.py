@@ -373,7 +373,9 @@ def test_a_store_that_cannot_be_used_keeps_the_broker_from_starting(options, sen
 
 
 def test_brokers_do_not_talk_in_plain_text_beside_secured_listeners():
-    with pytest.raises(InvalidOption, match=r"security.inter.broker.protocol is PLAINTEXT, yet no listener is"):
+    with pytest.raises(
+        InvalidOption, match=r"security.inter.broker.protocol is PLAINTEXT, but no listener is PLAINTEXT"
+    ):
         tls.TlsListeners(config(listeners="SSL://:9093"), EventLogger(""))
 
 

@@ -27,8 +27,8 @@ def bound(config: BrokerConfig) -> tuple[Endpoint, ...]:
         protocol = _protocols(config)[inter_broker]
         if protocol == "PLAINTEXT" and all(each.security != "PLAINTEXT" for each in found):
             raise InvalidOption(
-                "security.inter.broker.protocol is PLAINTEXT, yet no listener is; set it to "
-                f"{found[0].security}, or name the brokers' listener with inter.broker.listener.name"
+                "security.inter.broker.protocol is PLAINTEXT, but no listener is PLAINTEXT; set it to "
+                f"{found[0].security}, or select a listener with inter.broker.listener.name"
             )
         found.append(Endpoint(inter_broker, protocol, found[0].host, _port_beside(found)))
     return tuple(found)
@@ -77,7 +77,9 @@ def _parsed(config: BrokerConfig, option: str, texts: list[str]) -> list[Endpoin
         if name in config.controller_listener_names:
             continue
         if name not in protocols:
-            raise InvalidOption(f"{option} names {name}, for which listener.security.protocol.map has no protocol")
+            raise InvalidOption(
+                f"{option}: {name} has no protocol in listener.security.protocol.map; add {name}:PROTOCOL there"
+            )
         if any(name == other.listener for other in endpoints):
             raise InvalidOption(f"{option} must name each listener once, not {name} twice")
         endpoints.append(Endpoint(name, protocols[name], match["host"].strip("[]"), int(match["port"])))

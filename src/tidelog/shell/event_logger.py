@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from tidelog.config.loggers import LEVELS, ROOT
 from tidelog.effects import Event
@@ -61,8 +62,11 @@ class EventLogger:
         else:
             pairs = "".join(f" {name}={_plain(value)}" for name, value in fields.items())
             line = f"{moment} {level.upper()} {self.who} {kind}{pairs}"
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        # A closed pipe or a full disk behind stderr loses the line. It must not fail the input that the line is about:
+        # a broker whose log nobody reads must still stop on a signal.
+        with suppress(OSError):
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
 
 
 def _plain(value: object) -> str:
