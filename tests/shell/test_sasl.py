@@ -21,6 +21,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ErrorCode, InvalidOption
 from tidelog.testing import Cluster
 from tidelog.wire.codec import decode_response, encode_request
+from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
 from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest
@@ -272,6 +273,16 @@ def test_a_refusal_comes_late_names_no_cause_and_ends_the_connection(broker, por
             assert wire.is_closed()
     assert steps["erin"] == steps["nobody"]
     assert steps["erin"][0] == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_a_change_of_quotas_leaves_credentials_alone(broker, port):
+    add_user(broker, "gus", "secret")
+    entity = [EntityData(entity_type="user", entity_name="gus")]
+    removal = EntryData(entity=entity, ops=[OpData(key="SCRAM-SHA-512", value=0.0, remove=True)])
+    with Wire(broker.port) as wire:
+        wire.ask(49, 1, AlterClientQuotasRequest(entries=[removal]))
+    time.sleep(0.3)
+    assert AdminClient(client(port, "SCRAM-SHA-512", "gus", "secret")).list_topics(timeout=5).brokers
 
 
 def test_a_user_who_does_not_exist_has_one_salt_in_the_whole_cluster(tmp_path):

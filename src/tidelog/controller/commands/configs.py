@@ -19,6 +19,7 @@ from tidelog.controller.journal import Group, Steps, submit
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER
 from tidelog.ports import Create, Delete, Write
+from tidelog.security.scram import MECHANISMS
 from tidelog.wire.messages.cluster.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -268,7 +269,8 @@ def _altered_quotas(current: Current, ops: list[OpData], allowed: quotas.Allowed
     altered = dict(current)
     for op in ops:
         if op.remove:
-            altered.pop(op.key, None)
+            if op.key not in MECHANISMS:  # a user's credentials are beside the quotas, and are none
+                altered.pop(op.key, None)
         else:
             quotas.check_value(allowed, op.key, op.value)
             altered[op.key] = quotas.show(op.key, op.value)
