@@ -6,6 +6,7 @@ import ssl
 import sys
 import time
 from contextlib import suppress
+from queue import Queue
 from threading import Thread
 
 import pytest
@@ -330,6 +331,22 @@ def test_a_handshake_has_an_end(authority, monkeypatch):
             slow.sendall(b"\x16")
             assert slow.recv(1) == b""
         assert broker.wait_for_line("connection.handshake_failed")["reason"] == "timed out"
+
+
+@pytest.mark.parametrize("host", [".other", "x" * 64 + ".example.org"])
+def test_a_broker_with_an_impossible_name_does_not_stop_the_others(authority, host):
+    options = authority.options(security_inter_broker_protocol="SSL")
+    with Cluster(brokers=1, options=options) as cluster:
+        hosted = cluster.brokers[0]._hosted
+        server, failed = hosted.server, Queue()
+        left, right = socket.socketpair()
+        left.setblocking(False)
+        context = tls.client_context(config(**underscored(authority)))
+        begin = server._traffic.broker_handshakes.begin
+        hosted.loop.call_soon_threadsafe(lambda: begin(left, context, host, failed.put))
+        hosted.loop.call_soon_threadsafe(lambda: server._dialer.dial(-9, host, 9, failed.put))
+        assert [type(failed.get(timeout=10)) for _ in range(2)] == [str, str]
+        right.close()
 
 
 def test_a_large_answer_reaches_a_reader_that_pauses(authority):

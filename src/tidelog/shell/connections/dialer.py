@@ -62,8 +62,9 @@ class Dialer:
         """On a thread: name resolution by the operating system may block."""
         try:
             found = socket.getaddrinfo(attempt.host, attempt.port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            self._loop.call_soon_threadsafe(self._complete, attempt, f"{attempt.host}: {error.strerror}")
+        except (OSError, UnicodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not a host name"
+            self._loop.call_soon_threadsafe(self._complete, attempt, f"{attempt.host}: {reason}")
             return
         addresses = [(each[0], each[4]) for each in found]
         self._loop.call_soon_threadsafe(self._resolved, attempt, addresses)

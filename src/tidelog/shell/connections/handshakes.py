@@ -143,6 +143,8 @@ class Handshakes:
             self._end(handshake, problem.reason or str(problem))
         except OSError as problem:
             self._end(handshake, problem.strerror or "the connection was closed")
+        except ValueError:
+            self._end(handshake, f"{handshake.server_name!r} is not a host name")
         else:
             self._end(handshake, handshake.secured)
 
