@@ -51,7 +51,7 @@ def test_a_peer_cannot_make_a_line_long(capsys, as_json):
 
 
 def test_a_line_that_cannot_be_written_is_lost_and_raises_nothing(monkeypatch):
-    """`tidelog up 2>&1 | head` closed the pipe: the line about the signal raised, and the brokers did not stop."""
+    """`tidelog broker FILE 2>&1 | head` closed the pipe: the line about the signal raised, and the broker did not stop."""
 
     class ClosedPipe(io.StringIO):
         def flush(self):
