@@ -90,7 +90,7 @@ def test_who_is_refused_is_told_why(secured_kafka):
             "SASL_SSL",
             {**wrong, "sasl.mechanism": "SCRAM-SHA-256"},
             ApiError,
-            "knows .* not sasl.mechanism SCRAM-SHA-256",
+            "supports .* not sasl.mechanism SCRAM-SHA-256",
         ),
         ("SSL", {"ssl.truststore.location": "/etc/ssl/certs/ca-certificates.crt"}, InvalidOption, "is not trusted"),
     ]

@@ -154,7 +154,7 @@ REFUSED = {
     ),
     "fewer acknowledgements": ({"exactlyOnce": "true", "kafka.acks": "1"}, "'kafka.acks' is not supported"),
     "an unknown option of the client": ({"kafka.bach.size": "1"}, "option 'kafka.bach.size' is not an option"),
-    "no number": ({"kafka.linger.ms": "soon"}, "linger.ms must be an integer, not 'soon'"),
+    "no number": ({"kafka.linger.ms": "soon"}, "linger.ms' must be an integer, not 'soon'"),
     "an empty topic": ({"topic": " "}, "option 'topic' is empty"),
     "no brokers": ({"kafka.bootstrap.servers": " "}, "option 'kafka.bootstrap.servers' must be given for writing"),
     "a longer transaction than brokers allow": (
