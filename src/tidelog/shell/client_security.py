@@ -9,7 +9,6 @@ import re
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,8 @@ from typing import Any
 from tidelog.client.options import ClientOptions
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.security import sasl, scram
+from tidelog.shell.blocking_frames import receive_frame
+from tidelog.shell.tls_stream import TlsStream
 from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
@@ -55,7 +56,7 @@ class Security:
             secured.close()
             raise
         secured.setblocking(False)
-        return Stream(secured) if self.context is not None else sock
+        return TlsStream(secured) if self.context is not None else sock
 
     def _authenticate(self, sock: socket.socket, host: str) -> None:
         response = _call(sock, HANDSHAKE, SaslHandshakeRequest(mechanism=self.mechanism), self.client_id)
@@ -77,28 +78,6 @@ class Security:
                         ErrorCode(answer.error_code), f"{host} refuses user {self.user!r}: {answer.error_message}"
                     )
                 token = exchange.send(bytes(answer.auth_bytes))
-
-
-class Stream:
-    """A TLS connection with the methods of a non-blocking socket."""
-
-    def __init__(self, sock: ssl.SSLSocket) -> None:
-        self._sock = sock
-        self.fileno = sock.fileno
-        self.close = sock.close
-        self.pending = sock.pending
-
-    def sendmsg(self, parts: Sequence[memoryview]) -> int:
-        try:
-            return self._sock.send(parts[0])
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise BlockingIOError from None
-
-    def recv_into(self, buffer: memoryview) -> int:
-        try:
-            return self._sock.recv_into(buffer)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise BlockingIOError from None
 
 
 def security_of(options: ClientOptions) -> Security | None:
@@ -145,15 +124,4 @@ def _context(options: ClientOptions) -> ssl.SSLContext:
 def _call(sock: socket.socket, key: int, request: Any, client_id: str) -> Any:
     parts = encode_request(key, VERSIONS[key], 0, client_id, request)
     sock.sendall(b"".join(bytes(part) for part in parts))  # type: ignore[arg-type]  # no files among them
-    length = int.from_bytes(_read(sock, 4))
-    return decode_response(key, VERSIONS[key], memoryview(_read(sock, length)))[1]
-
-
-def _read(sock: socket.socket, count: int) -> bytes:
-    found = b""
-    while len(found) < count:
-        part = sock.recv(count - len(found))
-        if not part:
-            raise ConnectionResetError("connection closed within a response")
-        found += part
-    return found
+    return decode_response(key, VERSIONS[key], memoryview(receive_frame(sock)))[1]

@@ -39,10 +39,11 @@ from tidelog.model import Time
 from tidelog.ports import Disk, Operation
 from tidelog.shell.connections.dialer import Dialer
 from tidelog.shell.connections.handshakes import Handshake
-from tidelog.shell.connections.tls import TlsListeners, TlsStream
+from tidelog.shell.connections.tls import TlsListeners
 from tidelog.shell.connections.traffic import Traffic, clock
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.thread_pool import DiskWorker, ThreadPool
+from tidelog.shell.tls_stream import TlsStream
 
 
 class NodeInputs(Protocol):

@@ -19,6 +19,7 @@ from typing import Self
 
 from tidelog.effects import FileSlice
 from tidelog.errors import ProtocolViolation
+from tidelog.shell.blocking_frames import receive_frame
 from tidelog.shell.child import Child
 from tidelog.shell.connections import acceptor
 from tidelog.shell.disk import LOCK_FILE, is_locked
@@ -250,7 +251,7 @@ def metadata_view(host: str, port: int, timeout_s: float = 1.0) -> MetadataView:
             request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
             parts = encode_request(METADATA, METADATA_VERSION, 1, "tidelog-up", request)
             sock.sendall(b"".join(part for part in parts if not isinstance(part, FileSlice)))
-            _, response = decode_response(METADATA, METADATA_VERSION, memoryview(_receive_frame(sock)))
+            _, response = decode_response(METADATA, METADATA_VERSION, memoryview(receive_frame(sock)))
     except (OSError, ProtocolViolation):
         return MetadataView()
     return MetadataView(frozenset(broker.node_id for broker in response.brokers), response.controller_id)
@@ -258,20 +259,6 @@ def metadata_view(host: str, port: int, timeout_s: float = 1.0) -> MetadataView:
 
 def is_complete(view: MetadataView, brokers: frozenset[int]) -> bool:
     return view.brokers >= brokers and view.controller in brokers
-
-
-def _receive_frame(sock: socket.socket) -> bytes:
-    return _receive(sock, int.from_bytes(_receive(sock, 4)))
-
-
-def _receive(sock: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        part = sock.recv(count - len(data))
-        if not part:
-            raise ConnectionResetError("connection closed within a response")
-        data += part
-    return data
 
 
 def print_line(line: str) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 
 from tidelog.effects import FileSlice, Part
 from tidelog.ports import Buffer
-from tidelog.shell.connections.tls import TlsStream
 from tidelog.shell.disk import OsFile
+from tidelog.shell.tls_stream import TlsStream
 from tidelog.wire.frames import FrameReader
 
 READ_BELOW = 16 * 1024

@@ -19,14 +19,10 @@ from tidelog.config import listeners, principals
 from tidelog.config.broker import BrokerConfig, base_name
 from tidelog.errors import InvalidOption
 from tidelog.model import Endpoint
-from tidelog.ports import Buffer
 from tidelog.shell.connections import key_stores
 from tidelog.shell.event_logger import EventLogger
 
 ANONYMOUS = "User:ANONYMOUS"
-RECORD_BYTES = 16 * 1024
-"""The maximum payload of a TLS record."""
-
 MOST_STORE_BYTES = 16 * 1024 * 1024
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -154,7 +150,7 @@ def _load_trust(context: ssl.SSLContext, config: BrokerConfig) -> None:
             content = key_stores.certificates_as_pem(
                 content, config.ssl_truststore_password, f"{option}: {config.ssl_truststore_location}"
             )
-        pem = content.decode("ascii", "ignore")
+        pem = content.decode("utf-8", "ignore")
     else:
         context.load_default_certs()
         return
@@ -178,45 +174,6 @@ def _read(location: str, option: str) -> bytes:
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else problem
         raise InvalidOption(f"{option}: cannot read {location}: {reason}") from None
-
-
-class TlsStream:
-    """A TLS connection with the methods of a non-blocking socket; raises BlockingIOError."""
-
-    def __init__(self, sock: ssl.SSLSocket) -> None:
-        self._sock = sock
-        self._refused = b""  # the record that did not fit: OpenSSL requires a retry with the same bytes
-        self.fileno = sock.fileno
-        self.close = sock.close
-        self.pending = sock.pending
-
-    def __repr__(self) -> str:
-        return f"TlsStream({self._sock.version()})"
-
-    def recv_into(self, space: Buffer) -> int:
-        try:
-            return self._sock.recv_into(space)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise BlockingIOError from None
-
-    def send(self, data: Buffer, _flags: int = 0) -> int:
-        """Send records one by one; return the number of bytes taken."""
-        sent = 0
-        view = memoryview(data)
-        while sent < len(view):
-            piece = self._refused or view[sent : sent + RECORD_BYTES]
-            try:
-                sent += self._sock.send(piece)
-                self._refused = b""
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                self._refused = bytes(piece)
-                if not sent:
-                    raise BlockingIOError from None
-                break
-        return sent
-
-    def sendmsg(self, buffers: Sequence[Buffer], _ancillary: tuple[()] = (), _flags: int = 0) -> int:
-        return self.send(buffers[0])
 
 
 def principal_of(sock: ssl.SSLSocket, rules: Sequence[principals.Rule]) -> str | None:

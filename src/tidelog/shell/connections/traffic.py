@@ -22,9 +22,10 @@ from tidelog.shell.connections.acceptor import Acceptor
 from tidelog.shell.connections.connection import Connection, ShortSlice, load_slice
 from tidelog.shell.connections.handshakes import Handshakes
 from tidelog.shell.connections.key_stores import UnreadableSubject
-from tidelog.shell.connections.tls import ANONYMOUS, TlsListeners, TlsStream, principal_of
+from tidelog.shell.connections.tls import ANONYMOUS, TlsListeners, principal_of
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.thread_pool import ThreadPool
+from tidelog.shell.tls_stream import TlsStream
 from tidelog.wire.frames import TRUSTED_BYTES, Buffers, FrameReader
 
 READS_PER_TURN = 8
