@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50): who has SCRAM credentials, by mechanism and iterations (KIP-554)."""
+"""DescribeUserScramCredentials (50): the SCRAM credentials of users, by mechanism and iterations (KIP-554)."""
 
 from collections import Counter
 

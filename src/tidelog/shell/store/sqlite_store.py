@@ -245,7 +245,7 @@ class SqliteStore:
         self._notify()
 
     def end_session(self, session: int) -> None:
-        """End another session if it is over; whoever notices first does so."""
+        """End another session if it is over; the first to notice ends it."""
         with self._lock, suppress(*_ERRORS):
             if self.closed or self.lost or not self._tree.has_session(session):
                 return
