@@ -236,7 +236,7 @@ class AclIndex:
         return DEFAULT_DENY if found else default
 
     def allows_any(self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
-        """Whether some resource of the type is allowed: there is an ALLOW that no DENY takes back as a whole (KIP-679)."""
+        """Whether some resource of the type is allowed: an ALLOW that no DENY takes back (KIP-679)."""
         rules = self._by_type.get(resource_type)
         if rules is None:
             return False
