@@ -27,6 +27,9 @@ SETTINGS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.log.level": "OFF",
+    # A JVM listens once for each Python process that it starts, and fails if anyone else connects: a client of a broker
+    # that is gone, for instance, whose port the kernel gave to the JVM.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 

@@ -22,6 +22,7 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str) -> None:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.log.level", "OFF")
+        .config("spark.python.unix.domain.socket.enabled", "true")  # see tests/spark/settings.py
         .getOrCreate()
     )
     assert spark.sparkContext._jsc.sc().listJars().isEmpty(), "the source and the sink need no jar"

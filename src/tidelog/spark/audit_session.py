@@ -78,6 +78,7 @@ def _session(master: str) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
+        .config("spark.python.unix.domain.socket.enabled", "true")  # a port could get connections meant for others
         .getOrCreate()
     )
 

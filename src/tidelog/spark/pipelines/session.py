@@ -22,6 +22,7 @@ CHOSEN: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.python.unix.domain.socket.enabled": "true",  # a port could get connections that are meant for others
 }
 LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers of PySpark that write errors to stderr although they are raised as well."""
