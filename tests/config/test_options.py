@@ -92,7 +92,7 @@ def test_a_wrong_topic_option_is_named_with_its_bounds_and_value(given, sentence
         ({"node.id": "1", "broker.id": "2"}, "node.id and broker.id must be the same, not 1 and 2"),
         (
             {"authorizer.class.name": "a.B"},
-            "authorizer.class.name must be empty, because authorizers are not supported, not 'a.B'",
+            "authorizer.class.name must be empty or org.apache.kafka.metadata.authorizer.StandardAuthorizer, not 'a.B'",
         ),
         (
             {"security.inter.broker.protocol": "TLS"},

@@ -189,9 +189,9 @@ class OneBroker:
         assert self.session.apply([change]).outcome == "ok"
         self.give("store_event", tree.CONFIG)
 
-    def connect(self, number, listener="PLAINTEXT"):
+    def connect(self, number, listener="PLAINTEXT", principal="User:ANONYMOUS"):
         self._waiting[number] = deque()
-        self.give("connected", number, listener, f"peer-{number}", "User:ANONYMOUS")
+        self.give("connected", number, listener, f"peer-{number}", principal)
 
     # Requests.
 

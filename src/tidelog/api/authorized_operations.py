@@ -1,26 +1,34 @@
-"""The operations that a client may ask to see for a resource, as bit fields (KIP-430).
+"""The operations that a client may ask to see for a resource, as bit fields (KIP-430)."""
 
-Without an authorizer every client is allowed every operation of the resource.
-"""
+from tidelog.api.context import Context
+from tidelog.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 
-_BITS = {
-    "READ": 3,
-    "WRITE": 4,
-    "CREATE": 5,
-    "DELETE": 6,
-    "ALTER": 7,
-    "DESCRIBE": 8,
-    "CLUSTER_ACTION": 9,
-    "DESCRIBE_CONFIGS": 10,
-    "ALTER_CONFIGS": 11,
-    "IDEMPOTENT_WRITE": 12,
-}
-
-
-def _field(names: str) -> int:
-    return sum(1 << _BITS[name] for name in names.split())
+_TOPIC = (
+    *(AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE, AclOperation.ALTER),
+    *(AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
+)
+_GROUP = (
+    *(AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE),
+    *(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
+)
+_CLUSTER = (
+    *(AclOperation.CREATE, AclOperation.ALTER, AclOperation.DESCRIBE, AclOperation.CLUSTER_ACTION),
+    *(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS, AclOperation.IDEMPOTENT_WRITE),
+)
 
 
-TOPIC = _field("READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS")
-CLUSTER = _field("CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE")
-GROUP = _field("READ DELETE DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS")
+def of_topic(context: Context, name: str) -> int:
+    return _allowed(context, _TOPIC, ResourceType.TOPIC, name)
+
+
+def of_group(context: Context, name: str) -> int:
+    return _allowed(context, _GROUP, ResourceType.GROUP, name)
+
+
+def of_cluster(context: Context) -> int:
+    return _allowed(context, _CLUSTER, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def _allowed(context: Context, operations: tuple[AclOperation, ...], kind: ResourceType, name: str) -> int:
+    access = context.access
+    return sum(1 << each for each in operations if access is None or access.allows(each, kind, name))

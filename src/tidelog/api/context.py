@@ -21,6 +21,7 @@ from tidelog.model import Time, TopicPartition
 from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
 from tidelog.partition.replication_throttle import Throttle
+from tidelog.security.acls import AclOperation, ResourceType
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
@@ -281,6 +282,16 @@ class Quotas(Protocol):
         """(whether it may be done, milliseconds to wait)."""
 
 
+class Access(Protocol):
+    """What the principal of one connection may do, from its host, by the cluster's rules."""
+
+    def allows(self, operation: AclOperation, resource_type: ResourceType, name: str, api: str = "") -> bool:
+        """A denial is logged where `api` names the request; otherwise it only filters an answer."""
+
+    def allows_any(self, operation: AclOperation, resource_type: ResourceType, api: str = "") -> bool:
+        """Whether some resource of the type may be accessed so."""
+
+
 class Authentication(Protocol):
     """Who is at the other end of one connection."""
 
@@ -348,3 +359,7 @@ class Context:
     """None unless a quota is set."""
     authentication: "Authentication | None" = None
     """Only on a listener with SASL."""
+    access: "Access | None" = None
+    """None where everything is allowed: without an authorizer, and to brokers."""
+    finish: Callable[[Any], None] | None = None
+    """Completes an answer that comes later."""

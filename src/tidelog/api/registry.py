@@ -108,7 +108,7 @@ APIS: dict[int, Api] = {
         _api(50, "Cluster DESCRIBE"),  # DescribeUserScramCredentials
         _api(51, "Cluster ALTER", _TO_CONTROLLER, caller="sasl"),  # AlterUserScramCredentials
         _api(56, "Cluster CLUSTER_ACTION", _TO_CONTROLLER, caller="broker", low=3),  # AlterPartition
-        _api(60, "Cluster DESCRIBE"),  # DescribeCluster
+        _api(60, "none"),  # DescribeCluster
         _api(61, "Topic READ"),  # DescribeProducers
         _api(64, "Cluster ALTER", _TO_CONTROLLER),  # UnregisterBroker
         _api(65, "TransactionalId DESCRIBE", f"{_TRANSACTIONS}:describe_transactions"),  # DescribeTransactions

@@ -12,6 +12,7 @@ from tidelog.config.families.network_options import NetworkOptions, QuotaOptions
 from tidelog.config.families.replication_options import ReplicationOptions
 from tidelog.config.families.security_options import (
     AccessOptions,
+    AuthorizerOptions,
     OauthOptions,
     SaslOptions,
     SaslOptionsOfJava,
@@ -51,6 +52,7 @@ class BrokerConfig(
     TransactionOptions,
     QuotaOptions,
     AccessOptions,
+    AuthorizerOptions,
     SslOptions,
     SaslOptions,
     SaslOptionsOfJava,

@@ -11,7 +11,19 @@ from tidelog.errors import ApiError, ErrorCode
 
 ROOT = "root"
 FAMILIES = (
-    *("broker", "config", "connection", "controller", "coordinator", "disk", "election", "folder", "isr", "log"),
+    *(
+        "access",
+        "broker",
+        "config",
+        "connection",
+        "controller",
+        "coordinator",
+        "disk",
+        "election",
+        "folder",
+        "isr",
+        "log",
+    ),
     *("metadata", "partition", "partitions", "peer", "reassignment", "replica", "replicas", "request", "shutdown"),
     *("store", "topic"),
 )

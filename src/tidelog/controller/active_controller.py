@@ -41,7 +41,6 @@ from tidelog.controller.commands.topics import create_topics
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Command, Steps
 from tidelog.controller.loading import load
-from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Topic
 from tidelog.effects import Effect, Reply, Store
 from tidelog.errors import ErrorCode
@@ -60,6 +59,7 @@ from tidelog.wire.messages.topics.create_topics import CreateTopicsRequest
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest
 from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
+from tidelog.wire.refusals import refuse
 
 SETTLE_MS = 2000
 """The longest time that an answer waits until brokers have received the change."""

@@ -14,11 +14,11 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.active_controller import ActiveController
 from tidelog.controller.controller_term import ControllerTerm
-from tidelog.controller.refusals import refuse
 from tidelog.effects import Effect, Event, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint, Time, earliest
 from tidelog.ports import Create, Node, Operation, Read, StoreResult, Watch, Write
+from tidelog.wire.refusals import refuse
 
 RETRY_MS = 100
 

@@ -10,6 +10,7 @@ from tidelog.config.broker import LISTENER_PREFIX, BrokerConfig
 from tidelog.config.families.network_options import connections_by_address
 from tidelog.config.group import GroupConfig
 from tidelog.config.listeners import inter_broker_listener
+from tidelog.config.loggers import level_of
 from tidelog.config.topic import TopicConfig
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import FULL, ClusterImage
@@ -20,6 +21,7 @@ from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity import Unsound
 from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
 from tidelog.node.authentication import sasl_listeners
+from tidelog.node.authorizer import Authorizer
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.controller_pushes import Assignments, PushOrder
 from tidelog.node.event_log import EventLog
@@ -86,6 +88,7 @@ class BrokerState:
         self.sasl = sasl_listeners(config, self._scram_credential, entropy, sasl_secret)
         """Listeners with SASL, by name."""
         self.has_sasl = bool(self.sasl)
+        self.authorizer = Authorizer(config, effects, lambda: self.now) if config.authorizer_class_name else None
         self.image = ClusterImage()
         timeout_ms = config.log_dir_failure_timeout_ms
         self.log_dir_events = LogDirEvents(self.broker_id, timeout_ms, store.submit, effects, entropy, lambda: self.now)
@@ -185,6 +188,8 @@ class BrokerState:
 
     def set_levels(self, levels: Mapping[str, str]) -> None:
         self.levels = levels
+        if self.authorizer is not None:
+            self.authorizer.is_debugging = level_of(levels, "access") in ("DEBUG", "TRACE")
         self.effects.append(SetLogLevels(levels))
 
     def group_config(self, group: str) -> GroupConfig:

@@ -5,7 +5,7 @@ them apart.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from tidelog.api.context import Bill
 from tidelog.api.registry import APIS
 from tidelog.effects import Part
 from tidelog.node.authentication import Authentication
+from tidelog.node.authorizer import PrincipalAccess
 from tidelog.node.purgatory import Wait
 from tidelog.wire.codec import API_VERSIONS, encode_response
 from tidelog.wire.repeated import Repeated
@@ -75,6 +76,8 @@ class Connection:
     broken: bool = False
     authentication: Authentication | None = None
     """Only on a listener with SASL."""
+    access: PrincipalAccess | None = None
+    """Of its principal; only with an authorizer."""
     tokens: set[int] = field(default_factory=set)
     """Of its requests that are not answered yet."""
 
@@ -93,6 +96,8 @@ class Ticket:
     token: int = 0
     wait: Wait | None = None
     bill: Bill | None = None
+    finish: Callable[[Any], None] | None = None
+    """Completes the answer."""
 
     def encoded(self, response: Any) -> Sequence[Part] | None:
         """The encoded answer; None if the request wants none."""

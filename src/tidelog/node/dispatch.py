@@ -15,12 +15,14 @@ from struct import Struct
 from typing import Any
 
 from tidelog.api import registry
-from tidelog.api.context import Broker, Context, Pending
+from tidelog.api.authorization import authorize
+from tidelog.api.context import Access, Broker, Context, Pending
 from tidelog.api.registry import APIS
 from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, Send
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.node.authentication import AUTHENTICATE, Authentication
+from tidelog.node.authorizer import Authorizer
 from tidelog.node.client_throttling import Billing, Muting
 from tidelog.node.connections import Connection, Ticket, answerable
 from tidelog.node.purgatory import Purgatory
@@ -50,8 +52,10 @@ class Dispatch:
         effects: list[Effect],
         listener: str,
         sasl: Mapping[str, SaslListener],
+        authorizer: Authorizer | None,
     ) -> None:
-        """`listener` is the inter-broker listener; `sasl` are the listeners with SASL, by name."""
+        """`listener` is the inter-broker listener; `sasl` are the listeners with SASL, by name. Without an authorizer
+        everything is allowed to everybody."""
         self._broker = broker
         self._purgatory = purgatory
         self._effects = effects
@@ -60,6 +64,7 @@ class Dispatch:
         self.muting = Muting(effects)
         self.billing = Billing(broker.quotas, self.muting)
         self._sasl = sasl
+        self._authorizer = authorizer
         self._handlers: dict[int, Callable[[Any, Context], Any]] = {}
         """By API key; a handler's module is imported when its API is first requested."""
         self._connections: dict[int, Connection] = {}
@@ -215,7 +220,19 @@ class Dispatch:
             [],
             None,
             connection.authentication,
+            self._access(connection),
         )
+
+    def _access(self, connection: Connection) -> Access | None:
+        """What the connection's principal may do; None where it may do everything. A broker may: it forwards what
+        clients requested, which their own broker authorized."""
+        authorizer = self._authorizer
+        if authorizer is None or connection is SELF:
+            return None
+        access = connection.access
+        if access is None or access.principal != connection.principal:
+            access = connection.access = authorizer.access(connection.principal, connection.peer)
+        return None if connection.listener == self._inter_broker and access.is_broker else access
 
     def send_to_self(self, key: int, version: int, request: Any, owner: str, token: int, now: Time) -> None:
         """Serve a request of this broker to itself, without a socket."""
@@ -235,10 +252,21 @@ class Dispatch:
         self._effects.extend(context.effects)
 
     def _call(self, key: int, request: Any, context: Context) -> Any:
+        """Every request is authorized here, and nowhere before."""
         handle = self._handlers.get(key)
         if handle is None:
             handle = self._handlers[key] = registry.handler(APIS[key])
-        return handle(request, context)
+        verdict = None if context.access is None else authorize(request, context)
+        if verdict is None:
+            return handle(request, context)
+        if verdict.refusal is not None:
+            return verdict.refusal
+        answer = handle(verdict.request, context)
+        if type(answer) in _DEFERRED:
+            context.finish = verdict.finish
+        elif answer is not None and verdict.finish is not None:
+            verdict.finish(answer)
+        return answer
 
     def _answer_or_defer(self, ticket: Ticket, answer: Any, context: Context) -> None:
         """Send the answer, or keep the ticket until there is one."""
@@ -247,6 +275,7 @@ class Dispatch:
             if ticket.connection is not None:
                 ticket.connection.tokens.add(context.token)
             ticket.wait = self._purgatory.add(context, answer) if isinstance(answer, Deferred) else None
+            ticket.finish = context.finish
             if ticket.bill is not None:
                 self.billing.wait(ticket.bill)
         else:
@@ -285,6 +314,8 @@ class Dispatch:
     def _answer(self, ticket: Ticket, response: Any) -> None:
         """Put the answer into its slot. It leaves with all answers that are then next in request order."""
         connection = ticket.connection
+        if ticket.finish is not None and response is not None:
+            ticket.finish(response)
         if connection is None or ticket.slot is None:
             self.own_answers.append((ticket.owner, ticket.token, response))
             return

@@ -72,7 +72,8 @@ class Node:
         )
         broker = self.broker
         self.replicas = broker.replicas
-        self.dispatch = Dispatch(broker, self.purgatory, self._effects, broker.inter_broker_listener, broker.sasl)
+        given = (broker.inter_broker_listener, broker.sasl, broker.authorizer)
+        self.dispatch = Dispatch(broker, self.purgatory, self._effects, *given)
         self.peers = Peers(
             f"broker-{broker.broker_id}",
             self._endpoint,

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from tidelog.alarms import Alarm
 from tidelog.api.context import PENDING, Context, Pending
-from tidelog.controller.refusals import not_controller
 from tidelog.effects import CONTROLLER, Close, Connect, Effect, Event, PeerRequest, Reply, Send
 from tidelog.errors import ApiError
 from tidelog.model import Endpoint, Time
 from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from tidelog.wire.refusals import is_from_no_controller
 
 AUTHENTICATE = 36
 LOGIN = 0
@@ -255,7 +255,7 @@ class Forwarding:
         forwarded = self._pending.get(token)
         if forwarded is None:
             return
-        if (response is None or not_controller(response)) and now.mono < forwarded.deadline:
+        if (response is None or is_from_no_controller(response)) and now.mono < forwarded.deadline:
             self._retries[token] = now.mono + FORWARD_RETRY_MS
             self.alarm.set(self.next_deadline)
             return

@@ -8,8 +8,8 @@
   is for resources that no rule names.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -171,31 +171,46 @@ DEFAULT_DENY = Decision(False, "DefaultDeny")
 DEFAULT_ALLOW = Decision(True, "DefaultAllow")
 
 
-@dataclass(slots=True)
 class _Rules:
     """The rules for one type of resource, by name."""
 
-    literal: dict[str, list[Acl]]
-    prefixed: dict[str, list[Acl]]
-    prefix_lengths: list[int]
-    """Of the names in `prefixed`: a lookup takes one step for each, however many rules there are."""
+    def __init__(self) -> None:
+        self.literal: dict[str, tuple[Acl, ...]] = {}
+        self.prefixed: dict[str, tuple[Acl, ...]] = {}
+        self.lengths: Counter[int] = Counter()
+        """Of the names in `prefixed`: a lookup takes one step for each length, however many rules there are."""
+
+    def replace(self, pattern: ResourcePattern, acls: tuple[Acl, ...]) -> None:
+        is_prefixed = pattern.pattern_type == PatternType.PREFIXED
+        named, name = self.prefixed if is_prefixed else self.literal, pattern.name
+        if is_prefixed and (name in named) != bool(acls):
+            self.lengths[len(name)] += 1 if acls else -1
+            if not self.lengths[len(name)]:
+                del self.lengths[len(name)]
+        if acls:
+            named[name] = acls
+        else:
+            named.pop(name, None)
 
 
 class AclIndex:
-    """All rules of a cluster; never modified."""
+    """All rules of a cluster, resource by resource."""
 
     def __init__(self, bindings: Iterable[Binding] = ()) -> None:
-        self.bindings = frozenset(bindings)
         self._by_type: dict[ResourceType, _Rules] = {}
-        for pattern, acl in sorted(self.bindings):
-            rules = self._by_type.setdefault(pattern.resource_type, _Rules({}, {}, []))
-            named = rules.prefixed if pattern.pattern_type == PatternType.PREFIXED else rules.literal
-            named.setdefault(pattern.name, []).append(acl)
-        for rules in self._by_type.values():
-            rules.prefix_lengths = sorted({len(name) for name in rules.prefixed})
+        found: dict[ResourcePattern, list[Acl]] = {}
+        for pattern, acl in bindings:
+            found.setdefault(pattern, []).append(acl)
+        for pattern, acls in found.items():
+            self.replace(pattern, acls)
 
     def __repr__(self) -> str:
-        return f"<AclIndex of {len(self.bindings)}>"
+        sizes = [len(rules.literal) + len(rules.prefixed) for rules in self._by_type.values()]
+        return f"<AclIndex of {sum(sizes)} resources>"
+
+    def replace(self, pattern: ResourcePattern, acls: Iterable[Acl]) -> None:
+        """These are the resource's rules now; none removes it."""
+        self._by_type.setdefault(pattern.resource_type, _Rules()).replace(pattern, tuple(acls))
 
     def about(self, resource_type: ResourceType, name: str) -> Iterator[Binding]:
         """Every rule that is about the resource, whoever asks."""
@@ -205,9 +220,7 @@ class AclIndex:
         for literal in dict.fromkeys((name, WILDCARD)):
             pattern = ResourcePattern(resource_type, literal, PatternType.LITERAL)
             yield from (Binding(pattern, acl) for acl in rules.literal.get(literal, ()))
-        for length in rules.prefix_lengths:
-            if length > len(name):
-                break
+        for length in [length for length in rules.lengths if length <= len(name)]:
             pattern = ResourcePattern(resource_type, name[:length], PatternType.PREFIXED)
             yield from (Binding(pattern, acl) for acl in rules.prefixed.get(pattern.name, ()))
 
@@ -241,7 +254,7 @@ class AclIndex:
         if rules is None:
             return False
 
-        def names(named: dict[str, list[Acl]], permission: Permission) -> set[str]:
+        def names(named: Mapping[str, Iterable[Acl]], permission: Permission) -> set[str]:
             return {
                 name
                 for name, acls in named.items()

@@ -29,5 +29,5 @@ def handle(request: DescribeClusterRequest, context: Context) -> DescribeCluster
         ],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = operations.CLUSTER
+        response.cluster_authorized_operations = operations.of_cluster(context)
     return response

@@ -10,13 +10,13 @@ from tidelog.api.configs.loggers import alter_levels, concern_loggers
 from tidelog.api.context import Context, Pending
 from tidelog.api.to_controller import submit
 from tidelog.config.alter import BROKER
-from tidelog.controller.refusals import refuse
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from tidelog.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tidelog.wire.refusals import refuse
 
 AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from tidelog.api.authorized_operations import GROUP
+from tidelog.api import authorized_operations as operations
 from tidelog.api.context import PENDING, Context, Pending
 from tidelog.coordinator.group import Caller
 from tidelog.effects import Reply
@@ -116,22 +116,22 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, context: Co
     return request_now(request, context)
 
 
-# Descriptions. Without an authorizer everybody may do anything to a group.
+# Descriptions.
 
 
 def describe_groups(request: DescribeGroupsRequest, context: Context) -> Pending:
     """DescribeGroups (15)."""
     with_operations = context.version >= OPERATIONS_SINCE and request.include_authorized_operations
-    return submit(request, context, partial(_described, with_operations))
+    return submit(request, context, partial(_described, context, with_operations))
 
 
 def consumer_group_describe(request: ConsumerGroupDescribeRequest, context: Context) -> Pending:
     """ConsumerGroupDescribe (69, KIP-848)."""
-    return submit(request, context, partial(_described, request.include_authorized_operations))
+    return submit(request, context, partial(_described, context, request.include_authorized_operations))
 
 
-def _described(with_operations: bool, response: Described) -> Described:
+def _described(context: Context, with_operations: bool, response: Described) -> Described:
     for group in response.groups:
         if with_operations and not group.error_code:
-            group.authorized_operations = GROUP
+            group.authorized_operations = operations.of_group(context, group.group_id)
     return response

@@ -11,6 +11,7 @@ from tidelog.model import NO_ID
 from tidelog.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -57,11 +58,11 @@ def _flat(version: int, requested: OffsetFetchRequestGroup, response: OffsetFetc
     if version < GROUP_CODE_VERSION and group.error_code:
         code = ErrorCode(group.error_code)
         topics = [_refused(topic, topic.partition_indexes, code) for topic in requested.topics or []]
-        return OffsetFetchResponse(topics=[_flat_topic(topic) for topic in topics])
-    return OffsetFetchResponse(topics=[_flat_topic(topic) for topic in group.topics], error_code=group.error_code)
+        return OffsetFetchResponse(topics=[flat_topic(topic) for topic in topics])
+    return OffsetFetchResponse(topics=[flat_topic(topic) for topic in group.topics], error_code=group.error_code)
 
 
-def _flat_topic(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
+def flat_topic(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
     partitions = [
         OffsetFetchResponsePartition(
             partition_index=partition.partition_index,
@@ -96,6 +97,18 @@ def _refused(
         for index in indexes
     ]
     return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def refused_group(group_id: str, code: ErrorCode) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=group_id, error_code=code)
+
+
+def refused_topic(
+    topic: OffsetFetchRequestTopics | OffsetFetchRequestTopic, code: ErrorCode
+) -> OffsetFetchResponseTopics:
+    refused = _refused(OffsetFetchResponseTopics(name=topic.name), topic.partition_indexes, code)
+    refused.topic_id = topic.topic_id if isinstance(topic, OffsetFetchRequestTopics) else NO_ID
+    return refused
 
 
 def _with_ids(

@@ -28,6 +28,7 @@ from tidelog.wire.messages.records.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from tidelog.wire.refusals import refuse
 
 CONSUMER = -1
 READ_COMMITTED = 1
@@ -42,6 +43,8 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Deferred:
     replica = request.replica_state.replica_id if context.version >= 15 else request.replica_id
     if replica >= 0 and context.listener != context.broker.inter_broker_listener:
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if replica >= 0 and context.access is not None:
+        return _refused(request)
     try:
         reader = _reader(request, replica, context)
     except ApiError as error:
@@ -49,6 +52,13 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Deferred:
     if reader.is_follower:
         _record_progress(reader, context)
     return _answer_or_wait(context, reader)
+
+
+def _refused(request: FetchRequest) -> FetchResponse:
+    """To a fetcher that says it is a replica and is no broker, by its principal; Kafka names the topics."""
+    response: FetchResponse = refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    response.error_code = ErrorCode.NONE
+    return response
 
 
 def _reader(request: FetchRequest, replica: int, context: Context) -> Reader:

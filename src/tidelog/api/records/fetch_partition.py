@@ -16,6 +16,7 @@ from tidelog.model import NO_EPOCH, NO_ID
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.partition.replication_throttle import NO_LIMIT
+from tidelog.security.acls import AclOperation, ResourceType
 from tidelog.wire.message import Records
 from tidelog.wire.messages.records.fetch import AbortedTransaction, EpochEndOffset, LeaderIdAndEpoch, PartitionData
 
@@ -70,6 +71,9 @@ class Outcome:
 def read(context: Context, reader: Reader, cached: CachedPartition, outcome: Outcome) -> PartitionData:
     if isinstance(cached.name, UnknownPartition):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    access = context.access  # at each read: the rules can change while a fetch waits or a session lasts
+    if access is not None and not access.allows(AclOperation.READ, ResourceType.TOPIC, cached.name.topic, "Fetch"):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = find(context.broker, *cached.name)
     if cached.topic_id not in (NO_ID, partition.log.topic_id):
         raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tidelog.api import authorized_operations as operations
 from tidelog.api.context import Context
-from tidelog.api.topics.metadata import unreachable
+from tidelog.api.topics.metadata import may_describe, unreachable
 from tidelog.controller import topic_names
 from tidelog.controller.image import TopicImage
 from tidelog.errors import ErrorCode
@@ -30,7 +30,12 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Describ
     limit = max(min(context.broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     first = cursor.topic_name if cursor else ""
     chosen = sorted(name for name in set(wanted or image.topics) if name >= first)
-    return _page(chosen, cursor, limit, context, silent=not wanted)
+    api = "DescribeTopicPartitions" if wanted else ""
+    visible = [name for name in chosen if may_describe(name, context, api)]
+    response = _page(visible, cursor, limit, context, silent=not wanted)
+    if wanted:
+        response.topics += [_forbidden(name) for name in sorted(set(chosen).difference(visible))]
+    return response
 
 
 def _refused(wanted: Iterable[str]) -> DescribeTopicPartitionsResponse:
@@ -54,7 +59,7 @@ def _page(
             break
         if topic is None:
             if not silent:
-                response.topics.append(_missing(name))
+                response.topics.append(_missing(name, context))
             continue
         end = min(len(topic.partitions), start + left)
         response.topics.append(_topic(topic, range(start, end), context))
@@ -65,13 +70,19 @@ def _page(
     return response
 
 
-def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _forbidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, is_internal=name in INTERNAL_TOPICS
+    )
+
+
+def _missing(name: str, context: Context) -> DescribeTopicPartitionsResponseTopic:
     fault = topic_names.fault(name)
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if fault is None else ErrorCode.INVALID_TOPIC_EXCEPTION,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=operations.TOPIC,
+        topic_authorized_operations=operations.of_topic(context, name),
     )
 
 
@@ -96,5 +107,5 @@ def _topic(topic: TopicImage, indexes: range, context: Context) -> DescribeTopic
             for index in indexes
             if (partition := topic.partitions.get(index)) is not None
         ],
-        topic_authorized_operations=operations.TOPIC,
+        topic_authorized_operations=operations.of_topic(context, topic.name),
     )

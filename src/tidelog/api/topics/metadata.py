@@ -11,6 +11,7 @@ from tidelog.controller import topic_names
 from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS, NO_ID, NO_LEADER
+from tidelog.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.wire.messages.topics.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -29,11 +30,12 @@ def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
         brokers=alive(image, context.listener), cluster_id=broker.cluster_id, controller_id=shown_controller(image)
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = operations.CLUSTER
+        response.cluster_authorized_operations = operations.of_cluster(context)
     response.topics = _topics(request, context)
     if request.include_topic_authorized_operations:
         for topic in response.topics:
-            topic.topic_authorized_operations = operations.TOPIC
+            if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                topic.topic_authorized_operations = operations.of_topic(context, topic.name or "")
     return response
 
 
@@ -54,15 +56,33 @@ def shown_controller(image: ClusterImage) -> int:
 
 
 def _topics(request: MetadataRequest, context: Context) -> list[MetadataResponseTopic]:
+    """What the client may not describe is not shown, or is refused where it is named, and is never created."""
     image = context.broker.image
     if request.topics is None or (context.version == 0 and not request.topics):
-        return [_described(topic, context) for topic in image.topics.values()]
+        return [_described(topic, context) for topic in image.topics.values() if may_describe(topic.name, context, "")]
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NO_ID)
     if ids:
         return [_by_id(topic_id, context) for topic_id in ids]
     wanted = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
-    _make_missing(request, [name for name in wanted if name not in image.topics], context)
-    return [_by_name(name, context) for name in wanted]
+    hidden = {name for name in wanted if not may_describe(name, context)}
+    missing = [name for name in wanted if name not in hidden and name not in image.topics]
+    hidden |= _make_missing(request, missing, context)
+    return [forbidden(name) if name in hidden else _by_name(name, context) for name in wanted]
+
+
+def may_describe(name: str, context: Context, api: str = "Metadata") -> bool:
+    """A denial is logged if `api` is given."""
+    access = context.access
+    return access is None or access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name, api)
+
+
+def forbidden(name: str | None, topic_id: bytes = NO_ID) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name in INTERNAL_TOPICS,
+    )
 
 
 def _is_sound(topics: list[MetadataRequestTopic], version: int) -> bool:
@@ -83,22 +103,33 @@ def _refused(topics: list[MetadataRequestTopic], version: int) -> MetadataRespon
     )
 
 
-def _make_missing(request: MetadataRequest, missing: list[str], context: Context) -> None:
+def _make_missing(request: MetadataRequest, missing: list[str], context: Context) -> set[str]:
+    """Create them if that is requested; those that the client may not create."""
     broker = context.broker
-    if (
+    if not (
         missing
         and request.allow_auto_topic_creation
         and broker.config.auto_create_topics_enable
         and broker.image.brokers
     ):
-        auto_create([name for name in missing if topic_names.fault(name) is None], context)
+        return set()
+    denied = {name for name in missing if not _may_create(name, context)}
+    auto_create([name for name in missing if name not in denied and topic_names.fault(name) is None], context)
+    return denied
+
+
+def _may_create(name: str, context: Context) -> bool:
+    access, create = context.access, AclOperation.CREATE
+    if access is None or access.allows(create, ResourceType.CLUSTER, CLUSTER_NAME):
+        return True
+    return access.allows(create, ResourceType.TOPIC, name, "Metadata")
 
 
 def _by_id(topic_id: bytes, context: Context) -> MetadataResponseTopic:
     topic = context.broker.image.topic_by_id(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    return _described(topic, context)
+    return _described(topic, context) if may_describe(topic.name, context) else forbidden(None, topic_id)
 
 
 def _by_name(name: str, context: Context) -> MetadataResponseTopic:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from tidelog.api.context import Context, Pending
 from tidelog.api.to_controller import submit
-from tidelog.controller.refusals import refuse
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
 from tidelog.wire.messages.topics.create_partitions import (
@@ -21,6 +20,7 @@ from tidelog.wire.messages.topics.create_partitions import (
 )
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from tidelog.wire.refusals import refuse
 
 NAMED_UNTIL = 5
 """Up to this version of DeleteTopics topics are named only, in a list of their own."""

@@ -14,10 +14,24 @@ from tidelog.config.option import (
     strings,
 )
 
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+AUTHORIZERS = (STANDARD_AUTHORIZER, "kafka.security.authorizer.AclAuthorizer")
+"""Kafka's own of KRaft and of ZooKeeper, which have the same rules."""
 
-def _no_authorizer(name: str) -> str | None:
+
+def _known_authorizer(name: str) -> str | None:
     """Fail instead of running without the authorizer that the configuration requests."""
-    return "empty, because authorizers are not supported" if name else None
+    return None if name in ("", *AUTHORIZERS) else f"empty or {STANDARD_AUTHORIZER}"
+
+
+def _principals(names: str) -> str | None:
+    """Separated by semicolons, because a certificate's name has commas."""
+    wrong = [name for name in principals_of(names) if ":" not in name]
+    return "principals such as User:admin, separated by semicolons" if wrong else None
+
+
+def principals_of(names: str) -> list[str]:
+    return [name.strip() for name in names.split(";") if name.strip()]
 
 
 class SslOptions(Options):
@@ -65,8 +79,13 @@ class SslOptions(Options):
     )
 
 
+class AuthorizerOptions(Options):
+    authorizer_class_name = string("", "The authorizer; none allows everything to everybody.", check=_known_authorizer)
+    super_users = string("", "Principals that may do everything, separated by semicolons.", check=_principals)
+    allow_everyone_if_no_acl_found = boolean(False, "Whether everybody has access to a resource that no ACL is about.")
+
+
 class AccessOptions(Options, ignored=True):
-    authorizer_class_name = string("", "The authorizer; none allows everything to everybody.", check=_no_authorizer)
     principal_builder_class = class_name(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
         "Java class that builds principals.",

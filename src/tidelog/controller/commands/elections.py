@@ -6,7 +6,6 @@ from tidelog.controller import tree
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
 from tidelog.controller.leaders import Election, elect, elect_by_logs, elect_preferred
-from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Partition
 from tidelog.controller.tree import LeadershipState
 from tidelog.effects import PeerRequest
@@ -25,6 +24,7 @@ from tidelog.wire.messages.topics.elect_leaders import (
     ReplicaElectionResult,
     TopicPartitions,
 )
+from tidelog.wire.refusals import refuse
 
 PREFERRED, UNCLEAN = 0, 1
 LOG_END_QUERY = -3

@@ -17,7 +17,6 @@ from tidelog.controller.commands.topics import (
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Group, Slices, Steps
 from tidelog.controller.placement import Start, order_of
-from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Topic
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.ports import Write
@@ -27,6 +26,7 @@ from tidelog.wire.messages.topics.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from tidelog.wire.refusals import refuse
 
 
 def create_partitions(term: ControllerTerm, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:

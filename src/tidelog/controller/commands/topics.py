@@ -16,7 +16,6 @@ from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Group, Slices, Steps, submit
 from tidelog.controller.leaders import first_state
 from tidelog.controller.placement import Start, check_assignment, placements
-from tidelog.controller.refusals import refuse
 from tidelog.controller.state import Partition, Topic
 from tidelog.controller.tree import Assignment, LeadershipState
 from tidelog.errors import ApiError, ErrorCode
@@ -29,6 +28,7 @@ from tidelog.wire.messages.topics.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from tidelog.wire.refusals import refuse
 
 MAX_PARTITIONS = 10_000
 """Kafka's bound on the records of one request, and so on the partitions that it may create."""

@@ -69,13 +69,6 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "What is written together holds no query; the filter is for the type checker.",
     ),
     Equivalent(
-        "tidelog.controller.refusals:not_controller",
-        'codes = {getattr(response, "error_code", 0), *(getattr(part, "error_code", 0) for found in parts for part in found)}',  # noqa: E501
-        "constant: 0 to 1",
-        "Only NOT_CONTROLLER is looked for among the codes, and 1 is another one.",
-        nth=1,
-    ),
-    Equivalent(
         "tidelog.coordinator.group.classic.rebalance:_sync_timed_out",
         "if is_over or not group.is_in(ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):",
         "drop branch: never",

@@ -1,0 +1,545 @@
+"""What each API needs to be allowed: `authorize` is called for every request before its handler.
+
+A guard looks at the request and gives a `Verdict`: the request may be served as it is (None), it is refused as a whole,
+or it is served for a part of what it names, and its answer is completed with the refusals of the rest. Guards use
+`wire.refusals`, where it stands which list of a response answers which list of a request. Handlers that show what
+exists, such as Metadata, hide what may not be described by themselves.
+"""
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from functools import partial
+from typing import Any, NamedTuple
+
+from tidelog.api.context import Access, Context
+from tidelog.config import alter
+from tidelog.effects import Close
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_ID
+from tidelog.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from tidelog.wire.message import key_of
+from tidelog.wire.messages import SCHEMAS
+from tidelog.wire.refusals import ENTRIES, Entries, refuse, refused
+
+REFUSED_WITH = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
+READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE
+DELETE, ALTER, DESCRIBE = AclOperation.DELETE, AclOperation.ALTER, AclOperation.DESCRIBE
+CLUSTER_ACTION = AclOperation.CLUSTER_ACTION
+DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
+IDEMPOTENT_WRITE = AclOperation.IDEMPOTENT_WRITE
+
+CREATE_REFUSED = "Authorization failed."
+FETCH_BY_GROUP_SINCE = 8
+CODE_OF_GROUP_SINCE = 2
+"""Since this version OffsetFetch has a code for the whole group."""
+BY_BROKERS_SINCE = 4
+"""Since this version AddPartitionsToTxn is sent by brokers."""
+HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
+
+
+class Verdict(NamedTuple):
+    """`refusal` is the answer; or `request` is what may be served, and `finish` completes the answer to it."""
+
+    refusal: Any = None
+    request: Any = None
+    finish: Callable[[Any], None] | None = None
+
+
+class Caller:
+    """A request's context, and what its principal may do."""
+
+    __slots__ = ("access", "api", "context")
+
+    def __init__(self, context: Context, access: Access, api: str) -> None:
+        self.context = context
+        self.access = access
+        self.api = api
+
+    def may(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        return self.access.allows(operation, resource_type, name, self.api)
+
+    def sees(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """As `may`, for what only filters an answer: a denial is nothing to log."""
+        return self.access.allows(operation, resource_type, name)
+
+    def topic(self, name: str | None, topic_id: bytes) -> str | None:
+        """The topic's name; None for an id that is not known here: the handler refuses it."""
+        return self.context.broker.topic_name(topic_id) if topic_id != NO_ID else name
+
+
+Guard = Callable[[Any, Caller], Verdict | None]
+Test = Callable[[Any, Caller], ErrorCode]
+"""The code with which an entry is refused, or NONE."""
+
+
+def authorize(request: Any, context: Context) -> Verdict | None:
+    """None if the request may be served as it is."""
+    access = context.access
+    if access is None:
+        return None
+    key = key_of(request)
+    guard = GUARDS[key]
+    return None if guard is None else guard(request, Caller(context, access, SCHEMAS[key].name))
+
+
+# How a request is refused as a whole, or for some of its entries.
+
+
+def _whole(*needs: tuple[AclOperation, ResourceType, str]) -> Guard:
+    """Each need is an operation on the resource that this field of the request names; "" is the cluster."""
+
+    def guard(request: Any, caller: Caller) -> Verdict | None:
+        for operation, resource_type, field in needs:
+            if not caller.may(operation, resource_type, getattr(request, field) if field else CLUSTER_NAME):
+                return Verdict(refuse(request, REFUSED_WITH[resource_type]))
+        return None
+
+    return guard
+
+
+def _entries(test: Test, message: str | None = None) -> Guard:
+    """Every entry of the request's lists passes the test, or is refused."""
+
+    def guard(request: Any, caller: Caller) -> Verdict | None:
+        return _split(request, [test(entry, caller) for entry in _listed(request)], message)
+
+    return guard
+
+
+def _both(*guards: Guard) -> Guard:
+    """The first that objects decides; all but the last refuse as a whole."""
+
+    def guard(request: Any, caller: Caller) -> Verdict | None:
+        return next((verdict for each in guards if (verdict := each(request, caller)) is not None), None)
+
+    return guard
+
+
+def _listed(request: Any) -> list[Any]:
+    return [entry for entries in ENTRIES[key_of(request)] for entry in getattr(request, entries.requested) or ()]
+
+
+def _split(request: Any, codes: list[ErrorCode], message: str | None = None) -> Verdict | None:
+    """`codes` are those of `_listed`, in its order."""
+    if not any(codes):
+        return None
+    allowed = copy(request)
+    refusals: list[tuple[Entries, list[Any]]] = []
+    left = iter(codes)
+    for entries in ENTRIES[key_of(request)]:
+        requested = getattr(request, entries.requested)
+        if not requested:
+            continue
+        judged = list(zip(requested, left, strict=False))
+        setattr(allowed, entries.requested, [entry for entry, code in judged if not code])
+        for code in dict.fromkeys(code for _, code in judged if code):
+            part = copy(request)
+            setattr(part, entries.requested, [entry for entry, its in judged if its == code])
+            refusals.append((entries, refused(part, entries, code, message)))
+    if all(codes):
+        response = refuse(allowed, ErrorCode.NONE)
+        _complete(refusals, response)
+        return Verdict(response)
+    return Verdict(request=allowed, finish=partial(_complete, refusals))
+
+
+def _complete(refusals: list[tuple[Entries, list[Any]]], response: Any) -> None:
+    for entries, answers in refusals:
+        getattr(response, entries.answers).extend(answers)
+
+
+def _emptied(request: Any, field: str) -> Any:
+    """Without the entries of this list, which the refusal as a whole does not answer."""
+    emptied = copy(request)
+    setattr(emptied, field, [])
+    return emptied
+
+
+def _named(operation: AclOperation, resource_type: ResourceType, field: str = "name") -> Test:
+    """The entry's field names a resource; "" where the entry is the name."""
+    code = REFUSED_WITH[resource_type]
+
+    def test(entry: Any, caller: Caller) -> ErrorCode:
+        name = getattr(entry, field) if field else entry
+        return ErrorCode.NONE if caller.may(operation, resource_type, name) else code
+
+    return test
+
+
+def _topic(operation: AclOperation) -> Test:
+    """The entry is a topic by its name or its id."""
+
+    def test(entry: Any, caller: Caller) -> ErrorCode:
+        name = caller.topic(entry.name, entry.topic_id)
+        allowed = name is None or caller.may(operation, TOPIC, name)
+        return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    return test
+
+
+# Records.
+
+
+def _produce(request: Any, caller: Caller) -> Verdict | None:
+    """Without acks there is no answer: the refusal closes the connection."""
+    transactional_id = request.transactional_id
+    if transactional_id is not None and not caller.may(WRITE, TRANSACTIONAL_ID, transactional_id):
+        verdict: Verdict | None = Verdict(refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    else:
+        verdict = _written(request, caller)
+    if verdict is None or request.acks != 0:
+        return verdict
+    context = caller.context
+    context.effects.append(Close(context.connection, "acks=0 was refused"))
+    return Verdict(request=verdict.request or _emptied(request, "topic_data"))
+
+
+_WRITE_TOPIC = _topic(WRITE)
+
+
+def _written(request: Any, caller: Caller) -> Verdict | None:
+    codes = [_WRITE_TOPIC(topic, caller) for topic in request.topic_data]
+    return _split(request, codes) if any(codes) else None
+
+
+def _offset_for_leader_epoch(request: Any, caller: Caller) -> Verdict | None:
+    if caller.sees(CLUSTER_ACTION, CLUSTER):
+        return None
+    return _entries(_named(DESCRIBE, TOPIC, "topic"))(request, caller)
+
+
+# Groups.
+
+
+def _find_coordinator(request: Any, caller: Caller) -> Verdict | None:
+    resource_type = {0: GROUP, 1: TRANSACTIONAL_ID}.get(request.key_type)
+    if resource_type is None:
+        return None
+    if caller.context.version >= 4:
+        return _entries(_named(DESCRIBE, resource_type, ""))(request, caller)
+    return _whole((DESCRIBE, resource_type, "key"))(request, caller)
+
+
+def _offset_fetch(request: Any, caller: Caller) -> Verdict | None:
+    """A group that may not be described has a code and no positions; topics that may not be described have a code where
+    they are named, and are left out where they are not."""
+    from tidelog.api.groups.offset_fetch import refused_group
+
+    if caller.context.version < FETCH_BY_GROUP_SINCE:
+        return _offset_fetch_of_one(request, caller)
+    allowed, refusals = [], []
+    for group in request.groups:
+        if caller.may(DESCRIBE, GROUP, group.group_id):
+            allowed.append(group)
+        else:
+            refusals.append(refused_group(group.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    if not allowed and refusals:
+        response = refuse(request, ErrorCode.NONE)
+        response.groups = refusals
+        return Verdict(response)
+    parts = [_visible_topics(group, caller) for group in allowed]
+    kept = copy(request)
+    kept.groups = [group for group, _ in parts]
+
+    def finish(response: Any) -> None:
+        for answer, (group, hidden) in zip(response.groups, parts, strict=True):
+            if group.topics is None:
+                answer.topics = [topic for topic in answer.topics if caller.sees(DESCRIBE, TOPIC, topic.name)]
+            elif not answer.error_code:
+                answer.topics += hidden
+        response.groups += refusals
+
+    return Verdict(request=kept, finish=finish)
+
+
+def _visible_topics(group: Any, caller: Caller) -> tuple[Any, list[Any]]:
+    """(the group with the topics that may be described, the answers for the others)."""
+    from tidelog.api.groups.offset_fetch import refused_topic
+
+    visible, hidden = [], []
+    for topic in group.topics or ():
+        name = caller.topic(topic.name, getattr(topic, "topic_id", NO_ID))
+        if name is None or caller.may(DESCRIBE, TOPIC, name):
+            visible.append(topic)
+        else:
+            hidden.append(refused_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    kept = copy(group)
+    kept.topics = None if group.topics is None else visible
+    return kept, hidden
+
+
+def _offset_fetch_of_one(request: Any, caller: Caller) -> Verdict | None:
+    from tidelog.api.groups.offset_fetch import flat_topic, refused_topic
+
+    if not caller.may(DESCRIBE, GROUP, request.group_id):
+        response = refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if caller.context.version < CODE_OF_GROUP_SINCE:
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            response.topics = [flat_topic(refused_topic(topic, code)) for topic in request.topics or ()]
+        return Verdict(response)
+    kept, hidden = _visible_topics(request, caller)
+
+    def finish(response: Any) -> None:
+        if request.topics is None:
+            response.topics = [topic for topic in response.topics if caller.sees(DESCRIBE, TOPIC, topic.name)]
+        elif not response.error_code:
+            response.topics += [flat_topic(topic) for topic in hidden]
+
+    return Verdict(request=kept, finish=finish)
+
+
+def _offset_delete(request: Any, caller: Caller) -> Verdict | None:
+    if not caller.may(DELETE, GROUP, request.group_id):
+        return Verdict(refuse(_emptied(request, "topics"), ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    return _entries(_named(READ, TOPIC))(request, caller)
+
+
+def _list_groups(request: Any, caller: Caller) -> Verdict | None:
+    if caller.sees(DESCRIBE, CLUSTER):
+        return None
+
+    def finish(response: Any) -> None:
+        response.groups = [group for group in response.groups if caller.sees(DESCRIBE, GROUP, group.group_id)]
+
+    return Verdict(request=request, finish=finish)
+
+
+def _consumer_group_heartbeat(request: Any, caller: Caller) -> Verdict | None:
+    if not caller.may(READ, GROUP, request.group_id):
+        return Verdict(refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    if not all(caller.may(DESCRIBE, TOPIC, name) for name in dict.fromkeys(request.subscribed_topic_names or ())):
+        return Verdict(refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return None
+
+
+def _consumer_group_describe(request: Any, caller: Caller) -> Verdict:
+    verdict = _entries(_named(DESCRIBE, GROUP, ""))(request, caller) or Verdict(request=request)
+    if verdict.request is None:
+        return verdict
+
+    def finish(response: Any) -> None:
+        for group in response.groups:
+            if not all(caller.sees(DESCRIBE, TOPIC, name) for name in _topics_of(group.members)):
+                group.error_code, group.error_message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN_TOPICS
+                group.members = []
+        if verdict.finish is not None:
+            verdict.finish(response)
+
+    return verdict._replace(finish=finish)
+
+
+def _topics_of(members: Iterable[Any]) -> set[str]:
+    return {
+        topic.topic_name
+        for member in members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    } | {name for member in members for name in member.subscribed_topic_names}
+
+
+# Topics and options.
+
+
+def _create_topics(request: Any, caller: Caller) -> Verdict | None:
+    """The options of a new topic are shown to those who may describe them."""
+    verdict: Verdict | None = None
+    if not caller.sees(CREATE, CLUSTER):
+        verdict = _entries(_named(CREATE, TOPIC), CREATE_REFUSED)(request, caller)
+    if verdict is not None and verdict.request is None:
+        return verdict
+    hidden = {topic.name for topic in request.topics if not caller.sees(DESCRIBE_CONFIGS, TOPIC, topic.name)}
+    if not hidden:
+        return verdict
+
+    def finish(response: Any) -> None:
+        for topic in response.topics:
+            if topic.name in hidden and not topic.error_code:
+                topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                topic.num_partitions = topic.replication_factor = -1
+                topic.configs = None
+        if verdict is not None and verdict.finish is not None:
+            verdict.finish(response)
+
+    return Verdict(request=request if verdict is None else verdict.request, finish=finish)
+
+
+def _delete_topics(request: Any, caller: Caller) -> Verdict | None:
+    """A topic that is found by its id, and may not be described, keeps its name."""
+    allowed, refusals = [], []
+    for each in _listed(request):
+        named = isinstance(each, str) or each.name is not None
+        name = each if isinstance(each, str) else caller.topic(each.name, each.topic_id)
+        if name is None or caller.may(DELETE, TOPIC, name):
+            allowed.append(each)
+            continue
+        part = copy(request)
+        entries = ENTRIES[key_of(request)][isinstance(each, str)]
+        setattr(part, entries.requested, [each])
+        (refusal,) = refused(part, entries, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if not named and caller.sees(DESCRIBE, TOPIC, name):
+            refusal.name = name
+        refusals.append(refusal)
+    if not refusals:
+        return None
+    if not allowed:
+        response = refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        response.responses = refusals
+        return Verdict(response)
+    kept = copy(request)
+    setattr(kept, "topic_names" if isinstance(allowed[0], str) else "topics", allowed)
+    return Verdict(request=kept, finish=lambda response: response.responses.extend(refusals))
+
+
+def _resource(operation: AclOperation) -> Test:
+    """An entry of DescribeConfigs or AlterConfigs."""
+
+    def test(entry: Any, caller: Caller) -> ErrorCode:
+        resource_type = {alter.TOPIC: TOPIC, alter.GROUP: GROUP}.get(entry.resource_type, CLUSTER)
+        name = CLUSTER_NAME if resource_type == CLUSTER else entry.resource_name
+        return ErrorCode.NONE if caller.may(operation, resource_type, name) else REFUSED_WITH[resource_type]
+
+    return test
+
+
+# Transactions.
+
+
+def _init_producer_id(request: Any, caller: Caller) -> Verdict | None:
+    if request.transactional_id is not None:
+        return _whole((WRITE, TRANSACTIONAL_ID, "transactional_id"))(request, caller)
+    if caller.sees(IDEMPOTENT_WRITE, CLUSTER) or caller.access.allows_any(WRITE, TOPIC, caller.api):
+        return None
+    return Verdict(refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+
+
+def _add_partitions_to_txn(request: Any, caller: Caller) -> Verdict | None:
+    """All partitions of a transaction are added, or none."""
+    if caller.context.version >= BY_BROKERS_SINCE:
+        allowed = caller.may(CLUSTER_ACTION, CLUSTER)
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return None if allowed else Verdict(refuse(_emptied(request, "transactions"), code))
+    if not caller.may(WRITE, TRANSACTIONAL_ID, request.v3_and_below_transactional_id):
+        return Verdict(refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    denied = {topic.name for topic in request.v3_and_below_topics if not caller.may(WRITE, TOPIC, topic.name)}
+    if not denied:
+        return None
+    response = refuse(request, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    for topic in response.results_by_topic_v3_and_below:
+        for partition in topic.results_by_partition if topic.name in denied else ():
+            partition.partition_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return Verdict(response)
+
+
+def _write_txn_markers(request: Any, caller: Caller) -> Verdict | None:
+    if caller.sees(ALTER, CLUSTER) or caller.may(CLUSTER_ACTION, CLUSTER):
+        return None
+    return Verdict(refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+
+
+def _describe_transactions(request: Any, caller: Caller) -> Verdict:
+    verdict = _entries(_named(DESCRIBE, TRANSACTIONAL_ID, ""))(request, caller) or Verdict(request=request)
+    if verdict.request is None:
+        return verdict
+
+    def finish(response: Any) -> None:
+        for state in response.transaction_states:
+            state.topics = [topic for topic in state.topics if caller.sees(DESCRIBE, TOPIC, topic.topic)]
+        if verdict.finish is not None:
+            verdict.finish(response)
+
+    return verdict._replace(finish=finish)
+
+
+def _list_transactions(request: Any, caller: Caller) -> Verdict:
+    def finish(response: Any) -> None:
+        response.transaction_states = [
+            state
+            for state in response.transaction_states
+            if caller.sees(DESCRIBE, TRANSACTIONAL_ID, state.transactional_id)
+        ]
+
+    return Verdict(request=request, finish=finish)
+
+
+def _on_cluster(operation: AclOperation) -> Guard:
+    return _whole((operation, CLUSTER, ""))
+
+
+def _of_group(operation: AclOperation) -> Guard:
+    return _whole((operation, GROUP, "group_id"))
+
+
+GUARDS: dict[int, Guard | None] = {
+    0: _produce,
+    1: None,
+    2: _entries(_named(DESCRIBE, TOPIC)),
+    3: None,
+    4: _on_cluster(CLUSTER_ACTION),
+    5: _on_cluster(CLUSTER_ACTION),
+    6: _on_cluster(CLUSTER_ACTION),
+    7: _on_cluster(CLUSTER_ACTION),
+    8: _both(_of_group(READ), _entries(_topic(READ))),
+    9: _offset_fetch,
+    10: _find_coordinator,
+    11: _of_group(READ),
+    12: _of_group(READ),
+    13: _of_group(READ),
+    14: _of_group(READ),
+    15: _entries(_named(DESCRIBE, GROUP, "")),
+    16: _list_groups,
+    17: None,
+    18: None,
+    19: _create_topics,
+    20: _delete_topics,
+    21: _entries(_named(DELETE, TOPIC)),
+    22: _init_producer_id,
+    23: _offset_for_leader_epoch,
+    24: _add_partitions_to_txn,
+    25: _whole((WRITE, TRANSACTIONAL_ID, "transactional_id"), (READ, GROUP, "group_id")),
+    26: _whole((WRITE, TRANSACTIONAL_ID, "transactional_id")),
+    27: _write_txn_markers,
+    28: _both(
+        _whole((WRITE, TRANSACTIONAL_ID, "transactional_id"), (READ, GROUP, "group_id")),
+        _entries(_named(READ, TOPIC)),
+    ),
+    29: _on_cluster(DESCRIBE),
+    30: _on_cluster(ALTER),
+    31: _on_cluster(ALTER),
+    32: _entries(_resource(DESCRIBE_CONFIGS)),
+    33: _entries(_resource(ALTER_CONFIGS)),
+    34: _on_cluster(ALTER),
+    35: _on_cluster(DESCRIBE),
+    36: None,
+    37: _entries(_named(ALTER, TOPIC)),
+    42: _entries(_named(DELETE, GROUP, "")),
+    43: _on_cluster(ALTER),
+    44: _entries(_resource(ALTER_CONFIGS)),
+    45: _on_cluster(ALTER),
+    46: _on_cluster(DESCRIBE),
+    47: _offset_delete,
+    48: _on_cluster(DESCRIBE_CONFIGS),
+    49: _on_cluster(ALTER_CONFIGS),
+    50: _on_cluster(DESCRIBE),
+    51: _on_cluster(ALTER),
+    56: _on_cluster(CLUSTER_ACTION),
+    60: None,
+    61: _entries(_named(READ, TOPIC)),
+    64: _on_cluster(ALTER),
+    65: _describe_transactions,
+    66: _list_transactions,
+    68: _consumer_group_heartbeat,
+    69: _consumer_group_describe,
+    74: _on_cluster(DESCRIBE_CONFIGS),
+    75: None,
+    10000: _on_cluster(DESCRIBE),
+}
+"""By API key; an API that is missing is served to nobody. None: open to everyone, or guarded by its handler."""
