@@ -67,6 +67,9 @@ class PartitionLog:
 class GroupHarness:
     """`holding` keeps the high watermark where it is; `refusing` makes every append fail with the code."""
 
+    may_describe = None
+    """What the clients may know of; None: of every topic."""
+
     def __init__(
         self,
         options: dict[str, str] | None = None,
@@ -177,7 +180,7 @@ class GroupHarness:
 
     def send(self, request, version: int = 0, client_id: str = "client") -> int:
         token = next(self.tokens)
-        caller = Caller(client_id, "/127.0.0.1", version, len(self.logs))
+        caller = Caller(client_id, "/127.0.0.1", version, len(self.logs), self.may_describe)
         self.carry_out(self.coordinator.handle(token, request, caller, self.now))
         return token
 

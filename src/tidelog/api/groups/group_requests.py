@@ -15,6 +15,7 @@ from tidelog.coordinator.group import Caller
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC
+from tidelog.security.acls import AclOperation, ResourceType
 from tidelog.wire.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -62,12 +63,13 @@ def request_now(request: Any, context: Context) -> Any:
 
 def caller(context: Context) -> Caller:
     """Hosts are shown as Java prints an address."""
-    topic = context.broker.image.topics.get(GROUP_TOPIC)
+    topic, access = context.broker.image.topics.get(GROUP_TOPIC), context.access
     return Caller(
         client_id=context.client_id or "",
         client_host=f"/{context.peer}",
         version=context.version,
         partitions=0 if topic is None else len(topic.partitions),
+        may_describe=None if access is None else partial(access.allows, AclOperation.DESCRIBE, ResourceType.TOPIC),
     )
 
 

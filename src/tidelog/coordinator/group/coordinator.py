@@ -56,12 +56,13 @@ from tidelog.wire.messages.transactions.txn_offset_commit import TxnOffsetCommit
 
 class Caller(NamedTuple):
     """The sender of a request, and its version. `partitions` is the size of the group topic in the cluster metadata, 0
-    if it does not exist yet."""
+    if it does not exist yet. `may_describe` tells whether the sender may know of a topic; None: of all."""
 
     client_id: str = ""
     client_host: str = ""
     version: int = 0
     partitions: int = 0
+    may_describe: Callable[[str], bool] | None = None
 
 
 class GroupCoordinator(Coordinator[GroupMachine]):
@@ -188,7 +189,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         except ApiError as error:
             self._reply(token, consumer_heartbeat.heartbeat_error(error.code, str(error)))
             return
-        sender = consumer_heartbeat.Sender(caller.client_id, caller.client_host)
+        sender = consumer_heartbeat.Sender(caller.client_id, caller.client_host, caller.may_describe)
         self._shards.execute(
             self.partition_for(request.group_id, caller.partitions),
             lambda machine: consumer_heartbeat.heartbeat(machine, request, sender),

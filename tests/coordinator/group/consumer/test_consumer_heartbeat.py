@@ -481,3 +481,16 @@ def test_nobody_waits_for_a_member_that_left():
     assert harness.machine.shard.has_timer(watched)
     member.leave()
     assert not harness.machine.shard.has_timer(watched)
+
+
+def test_a_pattern_finds_only_topics_that_its_member_may_describe():
+    harness = ConsumerHarness(cluster=Cluster(t1=1, t2=1, u=1))
+    harness.may_describe = {"t1", "u"}.__contains__
+    member = harness.member("a", topics=(), pattern="t.").join()
+    assert member.has == {("t1", 0)}
+    harness.may_describe = None
+    harness.cluster.make("t3", 1)
+    harness.change_topics("t3")
+    harness.pass_time(10_001)
+    harness.settle(member)
+    assert member.has == {("t1", 0), ("t2", 0), ("t3", 0)}

@@ -215,13 +215,17 @@ class ConsumerGroup:
 
 
 class Draft:
-    """The group is copied for the first record, so an idle heartbeat costs nothing."""
+    """The group is copied for the first record, so an idle heartbeat costs nothing.
 
-    __slots__ = ("_is_copy", "changes", "group")
+    `may_describe` is asked for each topic that a pattern matches: whether the sender of the request may know of it; as
+    in Kafka, the member that has the pattern resolved decides for the group. None is everything."""
+
+    __slots__ = ("_is_copy", "changes", "group", "may_describe")
 
     def __init__(self, group: ConsumerGroup, changes: Iterable[Change] = ()) -> None:
         self.group = group
         self.changes: list[Change] = []
+        self.may_describe: Callable[[str], bool] | None = None
         self._is_copy = False
         self.add(*changes)
 

@@ -5,6 +5,7 @@ The first member of the consumer protocol creates the group, or converts the cla
 may leave temporarily.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.coordinator.contract import Result
@@ -49,6 +50,8 @@ OWN_ID_VERSION = 1
 class Sender(NamedTuple):
     client_id: str
     client_host: str
+    may_describe: Callable[[str], bool] | None = None
+    """Whether it may know of a topic; None: of all."""
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
@@ -110,6 +113,7 @@ def _heartbeat(machine: GroupMachine, request: ConsumerGroupHeartbeatRequest, se
     machine.check_topics_known()
     is_joining = request.member_epoch == JOIN_EPOCH
     draft = open_group(machine, request.group_id, create=is_joining)
+    draft.may_describe = sender.may_describe
     check_room(machine, draft.group, request.member_id)
     owned = None if request.topic_partitions is None else partitions_from(request.topic_partitions)
     before = _member(machine, draft, request, owned)
@@ -150,7 +154,8 @@ def _subscription(before: Subscription, request: ConsumerGroupHeartbeatRequest, 
     protocol."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     given = (names, request.subscribed_topic_regex, request.server_assignor, request.rack_id, before.classic)
-    same = (before.client_id, before.client_host, before.instance_id) == (*sender, request.instance_id)
+    sent_by = (sender.client_id, sender.client_host, request.instance_id)
+    same = (before.client_id, before.client_host, before.instance_id) == sent_by
     if given == (None, None, None, None, None) and timeout_ms == NO_TIMEOUT and same:
         return before  # the usual heartbeat changes nothing and must be cheap
     return Subscription(

@@ -86,7 +86,7 @@ def _resolve(machine: GroupMachine, draft: Draft, *, everything: bool) -> None:
         draft.add(regex_tombstone(group.group_id, pattern))
     for pattern in patterns:
         if everything or pattern not in group.regexes:
-            draft.add(regex_change(group.group_id, pattern, _resolved(machine, pattern)))
+            draft.add(regex_change(group.group_id, pattern, _resolved(machine, draft, pattern)))
 
 
 def _compiled(pattern: str) -> Callable[[str], bool]:
@@ -98,9 +98,10 @@ def _compiled(pattern: str) -> Callable[[str], bool]:
         raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from problem
 
 
-def _resolved(machine: GroupMachine, pattern: str) -> Regex:
-    matches = _compiled(pattern)
-    return Regex(frozenset(name for name in machine.cluster.topics if matches(name)), 0, machine.wall)
+def _resolved(machine: GroupMachine, draft: Draft, pattern: str) -> Regex:
+    matches, may_describe = _compiled(pattern), draft.may_describe
+    found = [name for name in machine.cluster.topics if matches(name)]
+    return Regex(frozenset(n for n in found if may_describe is None or may_describe(n)), 0, machine.wall)
 
 
 def topics_changed(machine: GroupMachine, touched: Iterable[str]) -> None:
