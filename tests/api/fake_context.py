@@ -82,7 +82,14 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
         inter_broker_listener="REPLICATION",
         has_sasl=False,
         configs=SimpleNamespace(
-            topic=lambda name: configs.get(name, {}), group=lambda _: {}, groups=list, overrides=configs
+            topic=lambda name: configs.get(name, {}),
+            group=lambda _: {},
+            groups=list,
+            broker=lambda _: {},
+            user=lambda _: {},
+            users=list,
+            quotas=list,
+            overrides=configs,
         ),
         levels={},
         forward=forward,

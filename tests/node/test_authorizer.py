@@ -274,3 +274,29 @@ def test_a_denial_is_logged_with_who_what_and_why(broker):
         "request": "Produce",
         "rule": "DefaultDeny",
     }
+
+
+def test_a_change_is_logged_with_who_before_after_and_result(broker):
+    grant(broker, rule("ALTER_CONFIGS", "kafka-cluster", ResourceType.CLUSTER))
+    config = [AlterableConfig(name="log", value="DEBUG")]
+    resource = AlterConfigsResource(resource_type=8, resource_name="0", configs=config)
+    assert (
+        broker.ask(IncrementalAlterConfigsRequest(resources=[resource]), ALICE, version=1).responses[0].error_code == 0
+    )
+    wrong = AlterConfigsResource(resource_type=8, resource_name="9", configs=config)
+    broker.ask(IncrementalAlterConfigsRequest(resources=[wrong]), ALICE, version=1)
+    first, second = [event.fields for event in broker.events if event.kind == "audit.changed"]
+    assert first == {
+        "principal": "User:alice",
+        "host": f"peer-{ALICE}",
+        "request": "IncrementalAlterConfigs",
+        "resource": "BrokerLogger:0",
+        "before": {},
+        "after": {"log": "DEBUG"},
+        "result": "NONE",
+    }
+    assert (second["resource"], second["before"], second["result"]) == (
+        "BrokerLogger:9",
+        {"log": "DEBUG"},
+        "INVALID_REQUEST",
+    )

@@ -11,6 +11,7 @@ from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
+from tidelog.api.change_audit import changes
 from tidelog.api.context import Access, Context
 from tidelog.config import alter
 from tidelog.effects import Close
@@ -87,8 +88,24 @@ def authorize(request: Any, context: Context) -> Verdict | None:
     if access is None:
         return None
     key = key_of(request)
-    guard = GUARDS[key]
-    return None if guard is None else guard(request, Caller(context, access, SCHEMAS[key].name))
+    guard, api = GUARDS[key], SCHEMAS[key].name
+    verdict = None if guard is None else guard(request, Caller(context, access, api))
+    if verdict is not None and verdict.request is None:
+        return verdict
+    found = changes(request if verdict is None else verdict.request, context)
+    return verdict if not found else _audited(request, verdict, partial(access.audit, api, found))
+
+
+def _audited(request: Any, verdict: Verdict | None, audit: Callable[[Any], None]) -> Verdict:
+    """The answer says what became of the changes."""
+    before = None if verdict is None else verdict.finish
+
+    def finish(response: Any) -> None:
+        audit(response)
+        if before is not None:
+            before(response)
+
+    return Verdict(request=request if verdict is None else verdict.request, finish=finish)
 
 
 # How a request is refused as a whole, or for some of its entries.

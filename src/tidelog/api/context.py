@@ -291,6 +291,9 @@ class Access(Protocol):
     def allows_any(self, operation: AclOperation, resource_type: ResourceType, api: str = "") -> bool:
         """Whether some resource of the type may be accessed so."""
 
+    def audit(self, api: str, changes: Iterable[Any], response: Any) -> None:
+        """Log who changed what (`change_audit.Change`), and with which result."""
+
 
 class Authentication(Protocol):
     """Who is at the other end of one connection."""

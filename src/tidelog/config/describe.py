@@ -124,9 +124,15 @@ def _inherited(config: InheritingOptions, option: Option[Any], own: Source) -> D
     return Described(option.name, value, source, False, False, option.kind.code, option.doc, synonyms)
 
 
+def may_be_secret(name: str) -> bool:
+    """Whether the value of this option of a broker is never shown; an unknown option may hold a secret."""
+    option = BrokerConfig.OPTIONS.get(base_name(name))
+    return option is None or option.is_sensitive
+
+
 def _broker_option(config: BrokerConfig, name: str) -> Described:
     option = BrokerConfig.OPTIONS.get(base_name(name))
-    is_sensitive = option is None or option.is_sensitive  # an unknown option may hold a secret
+    is_sensitive = may_be_secret(name)
     synonyms = _origins(config, name, is_sensitive)
     source = synonyms[0].source if synonyms else Source.DEFAULT
     if option is None:

@@ -11,21 +11,9 @@ from tidelog.errors import ApiError, ErrorCode
 
 ROOT = "root"
 FAMILIES = (
-    *(
-        "access",
-        "broker",
-        "config",
-        "connection",
-        "controller",
-        "coordinator",
-        "disk",
-        "election",
-        "folder",
-        "isr",
-        "log",
-    ),
-    *("metadata", "partition", "partitions", "peer", "reassignment", "replica", "replicas", "request", "shutdown"),
-    *("store", "topic"),
+    *("access", "audit", "broker", "config", "connection", "controller", "coordinator", "disk", "election"),
+    *("folder", "isr", "log", "metadata", "partition", "partitions", "peer", "reassignment", "replica", "replicas"),
+    *("request", "shutdown", "store", "topic"),
 )
 LOGGERS = (*FAMILIES, ROOT)
 LEVELS = {"TRACE": 0, "DEBUG": 0, "INFO": 1, "WARN": 2, "ERROR": 3, "FATAL": 4, "OFF": 4}

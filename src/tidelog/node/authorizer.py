@@ -4,11 +4,14 @@ The rules come from the metadata store; until they have come, only super users a
 remembered until the rules change, so a request pays for a lookup in a dictionary, however many rules there are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from tidelog.api.change_audit import Change
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.families.security_options import principals_of
 from tidelog.effects import Effect, Event
+from tidelog.errors import ErrorCode
 from tidelog.model import Time
 from tidelog.security.acls import (
     CLUSTER_NAME,
@@ -23,6 +26,7 @@ from tidelog.security.acls import (
     ResourcePattern,
     ResourceType,
 )
+from tidelog.wire.refusals import codes_in
 
 MAX_REMEMBERED = 100_000
 """Clients choose the names that they ask for, so the memory of decisions must be bounded."""
@@ -112,6 +116,10 @@ class Authorizer:
         kind, level = ("access.allowed", "debug") if decision.allowed else ("access.denied", "info")
         self._effects.append(Event(kind, fields, level=level))
 
+    def report_change(self, principal: str, host: str, api: str, change: Change, result: str) -> None:
+        fields = {"principal": principal, "host": host, "request": api, **change._asdict(), "result": result}
+        self._effects.append(Event("audit.changed", fields))
+
 
 class PrincipalAccess:
     """What one principal may do from one host (`api.context.Access`)."""
@@ -167,3 +175,10 @@ class PrincipalAccess:
         if api and not decision.allowed:
             authorizer.log((self.principal, self._host, operation, resource_type, "*"), api, decision)
         return decision.allowed
+
+    def audit(self, api: str, changes: Iterable[Change], response: Any) -> None:
+        """The result is NONE, or the codes that the response has beside."""
+        codes = sorted({ErrorCode(code).name for code in codes_in(response)} - {ErrorCode.NONE.name})
+        result = ",".join(codes) or ErrorCode.NONE.name
+        for change in changes:
+            self._authorizer.report_change(self.principal, self._host, api, change, result)

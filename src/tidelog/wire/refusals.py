@@ -5,7 +5,7 @@ whose request has entries can also be refused for some of them: the response to 
 (`Entries.answers`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.errors import ErrorCode
@@ -187,6 +187,17 @@ def _element(of: type[Any], name: str) -> type[Any]:
     """The class of the entries in this list."""
     found: type[Any] = next(field.element for field in fields(of) if field.name == name)
     return found
+
+
+def codes_in(answer: Any) -> Iterator[int]:
+    """Every code in a response, at any depth."""
+    for field in fields(answer):
+        value = getattr(answer, field.name)
+        if field.name in ("error_code", "partition_error_code"):
+            yield value
+        elif isinstance(value, list) and isinstance(field.element, type):
+            for each in value:
+                yield from codes_in(each)
 
 
 def is_from_no_controller(response: Any) -> bool:
