@@ -17,10 +17,10 @@ from tidelog.shell.client_security import security_of
             {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"},
             "sasl.mechanism is one of PLAIN, SCRAM-SHA-256",
         ),
-        ({"security.protocol": "SSL", "ssl.truststore.location": "/x.jks"}, "ssl.truststore.type is PEM, not 'JKS'"),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "/x.jks"}, "cannot read /x.jks"),
         (
             {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/no"},
-            "cannot be read",
+            "ssl.truststore.location: cannot read /no",
         ),
     ],
 )

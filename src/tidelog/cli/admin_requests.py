@@ -3,14 +3,13 @@
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidelog.cli.options import CommandFailed
+from tidelog.cli.options import CommandFailed, file_options
+from tidelog.client import properties
 from tidelog.client.admin import ANY, alter_configs_request
-from tidelog.client.options import AdminOptions, ClientOptions, parse
+from tidelog.client.options import AdminOptions, ClientOptions
 from tidelog.client.results import code_of
-from tidelog.config import properties
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.client_sockets import addresses
@@ -56,16 +55,21 @@ def describe_error(code: int, message: str | None = None) -> str:
 def connect(bootstrap: str, command_config: str | None = None, *, timeout_ms: int = 30_000) -> Admin:
     """An admin client of the cluster; CommandFailed if no address accepts a connection."""
     check_reachable(bootstrap)
-    given = properties.parse(Path(command_config).read_text(encoding="utf-8")) if command_config else {}
-    options = {"default.api.timeout.ms": str(timeout_ms), "client.id": "tidelog-cli", **given}
-    options.pop("bootstrap.servers", None)  # the command line names the brokers
+    options = {"default.api.timeout.ms": str(timeout_ms), "client.id": "tidelog-cli", **file_options(command_config)}
     return Admin(bootstrap, **parse_client_options(AdminOptions, options))
 
 
 def parse_client_options(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, Any]:
     """A client's options, parsed from strings by Kafka's names; InvalidOption if one is unknown or malformed."""
-    parsed = parse(kind, given)
+    parsed = properties.options(kind, given)
     return {field.name: getattr(parsed, field.name) for field in fields(kind)}
+
+
+def given_client_options(command_config: str | None) -> dict[str, Any]:
+    """The options of every client that a file sets, for code that makes clients of several kinds."""
+    given = file_options(command_config)
+    parsed = parse_client_options(ClientOptions, given)
+    return {name: value for name, value in parsed.items() if name.replace("_", ".") in given}
 
 
 def check_reachable(bootstrap: str) -> None:

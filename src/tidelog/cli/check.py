@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidelog.cli.formatting import Column, table_lines
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandFailed, flag
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandFailed, command_config_option, flag
 
 if TYPE_CHECKING:
     from tidelog.check.history.verdict import Verdict
@@ -38,6 +38,7 @@ def check() -> None:
 @click.option(
     "--bootstrap", type=Bootstrap(), default=DEFAULT_BOOTSTRAP, show_default=True, help="Brokers of the cluster."
 )
+@command_config_option
 @click.option(
     "--seconds",
     type=click.FloatRange(1),
@@ -71,6 +72,7 @@ def check() -> None:
 @flag("json", "Print the verdict as JSON.")
 def run(
     bootstrap: str,
+    command_config: str | None,
     seconds: float,
     out: Path,
     topics: int,
@@ -89,14 +91,15 @@ def run(
     """
     from tidelog.check.workload import target
     from tidelog.check.workload.workload import Plan, Workload
-    from tidelog.cli.admin_requests import check_reachable
+    from tidelog.cli.admin_requests import check_reachable, given_client_options
 
     check_reachable(bootstrap)
+    client = given_client_options(command_config)
     plan = Plan(
         seconds=seconds, topics=topics, partitions=partitions, workers=workers, rate=rate, seed=seed,
         transactions=transactions,
     )  # fmt: skip
-    prepared = target.create_topics(bootstrap, topics, partitions)
+    prepared = target.create_topics(bootstrap, topics, partitions, client)
     workload = Workload(prepared, plan, out)
     _run_workload(workload, seconds)
     verdict = _verdict_on(out)

@@ -23,9 +23,6 @@ HANGING_AFTER_MINUTES = 15
 """Minutes since the last record after which a transaction counts as hanging: Kafka's default of
 transaction.max.timeout.ms, which is the longest time that a coordinator waits."""
 
-IGNORED_OPTIONS = ("bootstrap.servers", "key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
-"""Options of Kafka's configuration files that have no effect here: a flag names the brokers, and records are bytes."""
-
 
 class CommandFailed(click.ClickException):
     """A command could not do what was requested: one message, exit status 1."""
@@ -69,12 +66,16 @@ class Pair(ParamType):
 
 def cluster_options(function: Function) -> Function:
     """Add the options of `broker_options`, and `--command-config`."""
-    function = click.option(
+    return broker_options(command_config_option(function))
+
+
+def command_config_option(function: Function) -> Function:
+    """Add `--command-config`."""
+    return click.option(
         "--command-config",
         type=click.Path(exists=True, dir_okay=False),
-        help="Properties file with options for the admin client.",
+        help="Properties file with client options: security.protocol, sasl.jaas.config, …",
     )(function)
-    return broker_options(function)
 
 
 def broker_options(function: Function) -> Function:
@@ -172,12 +173,24 @@ def _name(option: str) -> str:
 
 def client_options(file: str | None, pairs: Iterable[tuple[str, str]], flags: Mapping[str, object]) -> dict[str, str]:
     """A client's options by Kafka's names; flags override pairs, and pairs override the file."""
-    from tidelog.config import properties
+    from tidelog.client.properties import GIVEN_ELSEWHERE, renamed
 
-    found = properties.parse(Path(file).read_text(encoding="utf-8")) if file else {}
-    found.update(pairs)
+    found = file_options(file)
+    found.update(renamed(dict(pairs)))
     found.update({name: str(value) for name, value in flags.items() if value is not None})
-    return {name: value for name, value in found.items() if name not in IGNORED_OPTIONS}
+    return {name: value for name, value in found.items() if name not in GIVEN_ELSEWHERE}
+
+
+def file_options(file: str | None) -> dict[str, str]:
+    """The options in a file of `--command-config`, by Kafka's names; none if no file is given."""
+    if file is None:
+        return {}
+    from tidelog.client import properties
+
+    try:
+        return properties.read(Path(file).read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise CommandFailed(f"{file} is not a text file in UTF-8.") from None
 
 
 def is_true(given: Mapping[str, str], name: str, default: bool = False) -> bool:

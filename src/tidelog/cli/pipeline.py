@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandFailed, Pair, flag
+from tidelog.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandFailed,
+    Pair,
+    command_config_option,
+    file_options,
+    flag,
+)
 
 if TYPE_CHECKING:
     from tidelog.spark.pipelines.plan import Pipeline, Plan
@@ -90,6 +98,12 @@ def check_java() -> None:
 @click.option(
     "--kafka", "kafka", type=Pair(), multiple=True, help="Client option, e.g. security.protocol=SASL_SSL; repeatable."
 )
+@command_config_option
+@click.option(
+    "--target-command-config",
+    type=click.Path(exists=True, dir_okay=False),
+    help="The same for another cluster that the pipeline writes to (mirror).",
+)
 @click.option("--every", default="1 second", show_default=True, help="Interval of micro-batches.")
 @click.option(
     "--restarts", type=click.IntRange(0), default=3, show_default=True,
@@ -103,6 +117,8 @@ def run(
     options: Sequence[tuple[str, str]],
     settings: Sequence[tuple[str, str]],
     kafka: Sequence[tuple[str, str]],
+    command_config: str | None,
+    target_command_config: str | None,
     every: str,
     restarts: int,
     once: bool,
@@ -126,13 +142,25 @@ def run(
     check_reachable(bootstrap)
     for each in known[name].clusters:
         _check_cluster_option(each, chosen[each])
-    clients = {f"kafka.{key}": value for key, value in kafka}
-    plan = Plan(bootstrap, checkpoint.absolute(), chosen, clients, once=once, every=every)
+    if target_command_config and not known[name].clusters:
+        raise CommandFailed(f"Pipeline {name} writes to no other cluster: --target-command-config has no effect.")
+    clients = {**_clients(command_config), **{f"kafka.{key}": value for key, value in kafka}}
+    away = _clients(target_command_config)
+    plan = Plan(bootstrap, checkpoint.absolute(), chosen, clients, away=away, once=once, every=every)
     try:
         claim_checkpoint(name, known[name], plan)
     except WrongOption as error:
         raise CommandFailed(f"Pipeline {name}: {error}.") from None
     _run(known[name], plan, dict(settings), restarts)
+
+
+def _clients(command_config: str | None) -> dict[str, str]:
+    """The options in the file that define how a cluster is reached, as the source and the sink name them."""
+    from tidelog.cli.admin_requests import given_client_options
+
+    given = file_options(command_config)
+    reaching = {name.replace("_", ".") for name in given_client_options(command_config)}
+    return {f"kafka.{name}": text for name, text in given.items() if name in reaching}
 
 
 def _check_cluster_option(option: str, addresses: str) -> None:

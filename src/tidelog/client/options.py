@@ -31,10 +31,16 @@ class ClientOptions:
     sasl_jaas_config: str = field(default="", repr=False)
     ssl_truststore_type: str = "JKS"
     ssl_truststore_location: str = ""
+    ssl_truststore_password: str | None = field(default=None, repr=False)
     ssl_truststore_certificates: str = ""
     ssl_keystore_type: str = "JKS"
     ssl_keystore_location: str = ""
-    ssl_key_password: str = field(default="", repr=False)
+    ssl_keystore_password: str | None = field(default=None, repr=False)
+    ssl_keystore_key: str = field(default="", repr=False)
+    ssl_keystore_certificate_chain: str = ""
+    ssl_key_password: str | None = field(default=None, repr=False)
+    ssl_enabled_protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    ssl_cipher_suites: tuple[str, ...] = ()
     ssl_endpoint_identification_algorithm: str = "https"
 
 
@@ -135,7 +141,7 @@ def _value(name: str, kind: str, text: str) -> Any:
             raise InvalidOption(f"{name} must be true or false, not {text!r}")
         return text.lower() == "true"
     if kind.startswith("tuple"):
-        return tuple(word.strip() for word in text.split(","))
+        return tuple(word.strip() for word in text.split(",") if word.strip())
     if "str" in kind:
         return text
     try:

@@ -59,7 +59,8 @@ def _unescape(text: str, key: str) -> str:
     def character(match: re.Match[str]) -> str:
         code = match[1]
         if code == "u":
-            raise InvalidOption(f"{key}: \\u must be followed by four hexadecimal digits in {text!r}")
+            # The value is not shown: it may be a password.
+            raise InvalidOption(f"{key}: \\u must be followed by four hexadecimal digits")
         return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
 
     return _ESCAPED.sub(character, text)

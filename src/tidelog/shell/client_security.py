@@ -1,11 +1,10 @@
 """TLS and SASL on a client's new connection, before anything else is said there. The clients of
 Tidelog's commands and of Spark use them.
 
-Names are those of Kafka's Java clients. Certificates and keys are PEM; mechanisms are PLAIN and SCRAM.
+Names are those of Kafka's Java clients. Stores are PEM or PKCS#12, as for brokers; mechanisms are PLAIN and SCRAM.
 """
 
 import os
-import re
 import socket
 import ssl
 from base64 import b64encode
@@ -15,8 +14,9 @@ from typing import Any
 
 from tidelog.client.options import ClientOptions
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
-from tidelog.security import sasl, scram
+from tidelog.security import jaas, sasl, scram
 from tidelog.shell.blocking_frames import receive_frame
+from tidelog.shell.connections import tls
 from tidelog.shell.tls_stream import TlsStream
 from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -43,12 +43,7 @@ class Security:
         sock.settimeout(self.timeout_s)
         secured: Any = sock
         if self.context is not None:
-            try:
-                secured = self.context.wrap_socket(sock, server_hostname=host)
-            except ssl.SSLCertVerificationError as reason:
-                raise InvalidOption(
-                    f"ssl.truststore.location: the certificate of {host} is not trusted: {reason.verify_message}"
-                ) from None
+            secured = _wrapped(self.context, sock, host)
         try:
             if self.mechanism:
                 self._authenticate(secured, host)
@@ -80,6 +75,15 @@ class Security:
                 token = exchange.send(bytes(answer.auth_bytes))
 
 
+def _wrapped(context: ssl.SSLContext, sock: socket.socket, host: str) -> ssl.SSLSocket:
+    try:
+        return context.wrap_socket(sock, server_hostname=host)
+    except ssl.SSLCertVerificationError as reason:
+        raise InvalidOption(
+            f"ssl.truststore.location: the certificate of {host} is not trusted: {reason.verify_message}"
+        ) from None
+
+
 def security_of(options: ClientOptions) -> Security | None:
     """The security of these options; None for plain connections. InvalidOption for an unknown or missing value."""
     protocol = options.security_protocol.upper()
@@ -89,7 +93,7 @@ def security_of(options: ClientOptions) -> Security | None:
         return None
     mechanism, user, password = _credentials(options) if protocol.startswith("SASL") else ("", "", "")
     timeout_s = options.socket_connection_setup_timeout_ms / 1000
-    context = _context(options) if protocol.endswith("SSL") else None
+    context = tls.client_context(options) if protocol.endswith("SSL") else None
     return Security(context, mechanism, user, password, options.client_id, timeout_s)
 
 
@@ -97,28 +101,12 @@ def _credentials(options: ClientOptions) -> tuple[str, str, str]:
     mechanism = options.sasl_mechanism.upper()
     if mechanism not in sasl.SUPPORTED:
         raise InvalidOption(f"sasl.mechanism is one of {', '.join(sasl.SUPPORTED)}, not {options.sasl_mechanism!r}")
-    found = dict(re.findall(r"""\b(username|password)\s*=\s*["']([^"']*)["']""", options.sasl_jaas_config))
-    if found.keys() != {"username", "password"}:
+    if not options.sasl_jaas_config:
         raise InvalidOption('sasl.jaas.config is needed, with username="…" and password="…"')
-    return mechanism, found["username"], found["password"]
-
-
-def _context(options: ClientOptions) -> ssl.SSLContext:
-    for name in ("truststore", "keystore"):
-        kind, location = (getattr(options, f"ssl_{name}_{what}") for what in ("type", "location"))
-        if location and kind.upper() != "PEM":
-            raise InvalidOption(f"ssl.{name}.type is PEM, not {kind!r}: this client reads no Java key stores")
-    trusted = options.ssl_truststore_certificates or None
-    try:
-        context = ssl.create_default_context(cafile=options.ssl_truststore_location or None, cadata=trusted)
-        if options.ssl_keystore_location:
-            context.load_cert_chain(options.ssl_keystore_location, password=options.ssl_key_password or None)
-    except OSError as reason:
-        raise InvalidOption(
-            f"ssl.truststore.location or ssl.keystore.location cannot be read as PEM: {reason}"
-        ) from None
-    context.check_hostname = options.ssl_endpoint_identification_algorithm.lower() == "https"
-    return context
+    login = jaas.parse(options.sasl_jaas_config).options
+    if not {"username", "password"} <= login.keys():
+        raise InvalidOption('sasl.jaas.config needs username="…" and password="…"')
+    return mechanism, login["username"], login["password"]
 
 
 def _call(sock: socket.socket, key: int, request: Any, client_id: str) -> Any:

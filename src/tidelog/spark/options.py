@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
+from tidelog.client import properties
 from tidelog.client.options import ClientOptions, parse
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.shell.client_security import security_of
@@ -20,36 +21,6 @@ PROTOCOL = "security.protocol"
 PLAINTEXT = "PLAINTEXT"
 UNREACHED = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION)
 
-JAVA_ONLY = frozenset(
-    {
-        "auto.include.jmx.reporter",
-        "client.dns.lookup",
-        "config.providers",
-        "connections.max.idle.ms",
-        "enable.metrics.push",
-        "exclude.internal.topics",
-        "metadata.recovery.rebootstrap.trigger.ms",
-        "metadata.recovery.strategy",
-        "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level",
-        "metrics.sample.window.ms",
-        "receive.buffer.bytes",
-        "security.providers",
-        "send.buffer.bytes",
-        "socket.connection.setup.timeout.max.ms",
-        "ssl.cipher.suites",
-        "ssl.enabled.protocols",
-        "ssl.keymanager.algorithm",
-        "ssl.keystore.password",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
-        "ssl.truststore.password",
-    }
-)
-"""Options of every Java client without effect here: sockets, threads and metrics."""
 _SECURED = ("ssl.", "sasl.")
 
 UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -97,10 +68,18 @@ def client_options(
     here."""
     given = {name.removeprefix(KAFKA): text for name, text in options.items() if name.startswith(KAFKA)}
     given.pop("bootstrap.servers", None)
+    try:
+        given = properties.renamed(given)
+    except InvalidOption as reason:
+        raise client_refusal(reason) from None
     for name, instead in forbidden.items():
         if name in given:
             raise BadOption(f"Kafka option '{KAFKA}{name}' is not supported: {instead}")
-    meant = {name: text.strip() for name, text in given.items() if name not in JAVA_ONLY and name not in others}
+    meant = {
+        name: text.strip()
+        for name, text in given.items()
+        if name not in properties.WITHOUT_EFFECT and name not in others
+    }
     if meant.get(PROTOCOL, PLAINTEXT).upper() == PLAINTEXT:
         meant = {name: text for name, text in meant.items() if not name.startswith(_SECURED)}
     try:

@@ -42,7 +42,7 @@ class Source:
     bootstrap: str
     broker: int
     topic_id: bytes
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict, repr=False)  # with a password, maybe
 
 
 def admin(source: Source) -> Admin:

@@ -83,11 +83,10 @@ class Process:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             isolation_level=ISOLATION,
-            request_timeout_ms=REQUEST_MS,
-            default_api_timeout_ms=ANSWER_MS,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=SESSION_MS // 6,
             fetch_max_wait_ms=100,
+            **{**target.client, "request_timeout_ms": REQUEST_MS, "default_api_timeout_ms": ANSWER_MS},
         )
 
     def __repr__(self) -> str:
@@ -96,6 +95,7 @@ class Process:
     def _new_producer(self, transactional_id: str | None) -> Producer:
         bootstrap = self._target.bootstrap
         options: dict[str, Any] = {
+            **self._target.client,
             "delivery_timeout_ms": self._delivery_ms,
             "request_timeout_ms": min(REQUEST_MS, self._delivery_ms),
             "max_block_ms": self._delivery_ms,

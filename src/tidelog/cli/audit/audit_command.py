@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandFailed, flag, usage_error
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandFailed, command_config_option, flag, usage_error
 
 if TYPE_CHECKING:
     from tidelog.audit.core.acknowledged import Acknowledged
@@ -32,11 +32,7 @@ HISTORIES = "--history expects the history.jsonl of `tidelog check`, `tidelog ch
     help=f"Brokers of a running cluster (default: {DEFAULT_BOOTSTRAP}, without --folder).",
 )  # fmt: skip
 @click.option("--zookeeper", help="Metadata store of the cluster, instead of --bootstrap.")
-@click.option(
-    "--command-config",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Properties file with options for the admin client.",
-)
+@command_config_option
 @click.option(
     "--folder", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Log directory, or a folder that contains some; without --bootstrap, of stopped brokers; repeatable.",
@@ -140,13 +136,9 @@ def _cluster_planner(
 ) -> "Callable[[Sequence[str]], Plan]":
     """A function that plans the audit of topics of a running cluster."""
     from tidelog.audit.io import cluster
-    from tidelog.cli.admin_requests import connect, parse_client_options
-    from tidelog.client.options import AdminOptions
-    from tidelog.config import properties
+    from tidelog.cli.admin_requests import connect, given_client_options
 
-    written = properties.parse(Path(config).read_text(encoding="utf-8")) if config else {}
-    written.pop("bootstrap.servers", None)
-    options = parse_client_options(AdminOptions, written) if written else {}
+    options = given_client_options(config)
     reached = cluster.ClusterAccess(
         bootstrap, options, from_folders=read_from == FOLDERS, piece_bytes=plan_options["piece_bytes"]
     )

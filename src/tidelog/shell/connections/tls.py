@@ -15,6 +15,7 @@ from pathlib import Path
 from socket import socket
 from typing import NamedTuple
 
+from tidelog.client.options import ClientOptions
 from tidelog.config import listeners, principals
 from tidelog.config.broker import BrokerConfig, base_name
 from tidelog.errors import InvalidOption
@@ -24,6 +25,9 @@ from tidelog.shell.event_logger import EventLogger
 
 ANONYMOUS = "User:ANONYMOUS"
 MOST_STORE_BYTES = 16 * 1024 * 1024
+
+Stores = BrokerConfig | ClientOptions
+"""Whoever has `ssl.*` options."""
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _STORES = ("ssl.keystore.", "ssl.truststore.", "ssl.key.")
@@ -44,8 +48,8 @@ def server_context(config: BrokerConfig) -> ssl.SSLContext:
     return context
 
 
-def client_context(config: BrokerConfig) -> ssl.SSLContext:
-    """The TLS context of connections to other brokers. InvalidOption if a store is missing or cannot be read."""
+def client_context(config: Stores) -> ssl.SSLContext:
+    """The TLS context of connections to brokers. InvalidOption if a store is missing or cannot be read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _limit(context, config)
     context.check_hostname = config.ssl_endpoint_identification_algorithm.lower() == "https"
@@ -54,7 +58,7 @@ def client_context(config: BrokerConfig) -> ssl.SSLContext:
     return context
 
 
-def _limit(context: ssl.SSLContext, config: BrokerConfig) -> None:
+def _limit(context: ssl.SSLContext, config: Stores) -> None:
     """Set versions and ciphers; disable renegotiation and compression."""
     unknown = [name for name in config.ssl_enabled_protocols if name not in _VERSIONS]
     if unknown or not config.ssl_enabled_protocols:
@@ -88,7 +92,7 @@ def _openssl_name(name: str) -> str:
     return text.replace("_", "-")
 
 
-def _load_key(context: ssl.SSLContext, config: BrokerConfig) -> bool:
+def _load_key(context: ssl.SSLContext, config: Stores) -> bool:
     """Load the key store; return whether one is configured."""
     if config.ssl_keystore_key:
         if config.ssl_keystore_location:
@@ -136,7 +140,7 @@ def _no_password(option: str) -> Callable[[], str]:
     return refuse
 
 
-def _load_trust(context: ssl.SSLContext, config: BrokerConfig) -> None:
+def _load_trust(context: ssl.SSLContext, config: Stores) -> None:
     """Load the certificates of `ssl.truststore.*`, or those of the machine if none are configured."""
     if config.ssl_truststore_certificates:
         if config.ssl_truststore_location:

@@ -75,7 +75,7 @@ def _report(number: int, done: int) -> dict[str, Any]:
 
 def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     topics = plan.topics("topics")
-    home, away = plan.access, Access(plan["to"])
+    home, away = plan.access, plan.access_away(plan["to"])
     named = {topic: f"{plan['prefix']}{topic}" for topic in topics}
     _prepare(home, away, named, plan["replicas"])
 

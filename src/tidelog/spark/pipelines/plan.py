@@ -37,12 +37,14 @@ class Option(NamedTuple):
 @dataclass(frozen=True)
 class Plan:
     """Where to read (`bootstrap`, and the `kafka.…` options of its clients), where to keep progress, and how long to
-    run: until all that exists now is processed (`once`), or continuously, with a batch every `every`."""
+    run: until all that exists now is processed (`once`), or continuously, with a batch every `every`. `away` are the
+    `kafka.…` options of clients of another cluster."""
 
     bootstrap: str
     checkpoint: Path
     options: Options
-    kafka: Options = field(default_factory=dict)
+    kafka: Options = field(default_factory=dict, repr=False)
+    away: Options = field(default_factory=dict, repr=False)
     once: bool = False
     every: str = "1 second"
 
@@ -60,6 +62,10 @@ class Plan:
     def access(self) -> Access:
         """For lookups besides the records. BadOption if a kafka.… option is invalid."""
         return ReadOptions.of(self.reading("any")).access
+
+    def access_away(self, bootstrap: str) -> Access:
+        """For lookups in another cluster. BadOption if a kafka.… option is invalid."""
+        return ReadOptions.of({**self.away, BOOTSTRAP: bootstrap, "subscribe": "any"}).access
 
     @property
     def reaching(self) -> dict[str, str]:
@@ -84,7 +90,7 @@ class Plan:
         # Makes the session this thread's active one, without which Spark finds no sink that is written in Python.
         frame.sparkSession.createDataFrame([], "nothing int")
         writer = frame.writeStream.format("tidelog").option("exactlyOnce", "true")
-        return self.start(writer.options(**({BOOTSTRAP: away} if away else self.reaching)), name)
+        return self.start(writer.options(**({**self.away, BOOTSTRAP: away} if away else self.reaching)), name)
 
     def start(self, writer: Any, name: str) -> Any:
         """The running query, with its checkpoint in a folder named after the stage."""

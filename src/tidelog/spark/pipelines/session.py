@@ -20,6 +20,7 @@ CHOSEN: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.redaction.options.regex": "(?i)url|password|jaas|keystore",  # options of sources and sinks in plans
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",  # a port could get connections that are meant for others

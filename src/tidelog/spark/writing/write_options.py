@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidelog.client.options import ProducerOptions
+from tidelog.client.properties import PRODUCERS_WITHOUT_EFFECT
 from tidelog.spark.access import Access
 from tidelog.spark.options import BOOTSTRAP, BadOption, boolean, bootstrap_of, client_options, lowered, value
 
@@ -26,19 +27,6 @@ OWNED = {
     "acks": "a transaction needs all of them",
 }
 """Not allowed with exactlyOnce."""
-JAVA_ONLY = frozenset(
-    {
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.zstd.level",
-        "enable.metrics.push",
-        "interceptor.classes",
-        "metadata.max.idle.ms",
-        "partitioner.adaptive.partitioning.enable",
-        "partitioner.availability.timeout.ms",
-        "partitioner.class",
-    }
-)
 BATCH_BYTES = 512 * 1024
 """The size of record batches unless `kafka.batch.size` is set: rows come by the thousand, so nothing waits."""
 MAX_TRANSACTION_MS = 900_000
@@ -90,4 +78,4 @@ def _producer(options: Mapping[str, str], *, exactly_once: bool) -> ProducerOpti
     if exactly_once:
         defaults["kafka.transaction.timeout.ms"] = str(MAX_TRANSACTION_MS)
     forbidden = {**FORBIDDEN, **OWNED} if exactly_once else FORBIDDEN
-    return client_options(ProducerOptions, {**defaults, **options}, JAVA_ONLY, forbidden)
+    return client_options(ProducerOptions, {**defaults, **options}, PRODUCERS_WITHOUT_EFFECT, forbidden)
