@@ -63,6 +63,13 @@ def test_a_brokers_twins_are_listed_once_the_finest_is_given():
     assert _broker("log.retention.ms").synonyms == []
 
 
+def test_what_only_the_authorizer_reads_is_unknown_to_the_broker():
+    assert "super.users" not in [line.name for line in describe.describe_broker(RUNNING)]
+    line = _only(describe.describe_broker(BrokerConfig({"super.users": "User:root"}), ["super.users"]))
+    assert (line.value, line.is_sensitive, line.type) == (None, True, 0)
+    assert line.synonyms == [Origin("super.users", None, Source.STATIC_BROKER)]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "source", "read_only"),
     [

@@ -223,7 +223,7 @@ def test_a_login_has_an_end(monkeypatch):
                     time.sleep(0.05)
             assert slow.is_closed()
             assert fine.ask(3, 9, MetadataRequest()).brokers
-        assert broker.wait_for_line("connection.authentication_failed")["reason"] == "no login in time"
+        assert broker.wait_for_line("connection.authentication_failed", reason="no login in time")
 
 
 def allocated(broker):

@@ -89,7 +89,8 @@ def describe_group(
 
 def describe_broker(config: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
     """The options of one broker, including the unknown ones of its file."""
-    shown = {name for name, option in BrokerConfig.OPTIONS.items() if not option.internal} | set(config.explicit)
+    known = {name for name, option in BrokerConfig.OPTIONS.items() if not (option.internal or option.of_authorizer)}
+    shown = known | set(config.explicit)
     return [_broker_option(config, name) for name in sorted(shown) if _is_requested(name, names)]
 
 
@@ -127,7 +128,7 @@ def _inherited(config: InheritingOptions, option: Option[Any], own: Source) -> D
 def may_be_secret(name: str) -> bool:
     """Whether the value of this option of a broker is never shown; an unknown option may hold a secret."""
     option = BrokerConfig.OPTIONS.get(base_name(name))
-    return option is None or option.is_sensitive
+    return option is None or option.is_sensitive or option.of_authorizer
 
 
 def _broker_option(config: BrokerConfig, name: str) -> Described:
@@ -135,7 +136,7 @@ def _broker_option(config: BrokerConfig, name: str) -> Described:
     is_sensitive = may_be_secret(name)
     synonyms = _origins(config, name, is_sensitive)
     source = synonyms[0].source if synonyms else Source.DEFAULT
-    if option is None:
+    if option is None or option.of_authorizer:
         return Described(name, None, source, True, True, 0, None, synonyms)
     kind = option.kind.code
     if option.name != name:  # the option of one listener
@@ -174,5 +175,7 @@ def _layers(config: BrokerConfig, names: tuple[str, ...], is_sensitive: bool) ->
 _DEFAULTS = {
     name: text
     for name, option in BrokerConfig.OPTIONS.items()
-    if name not in _REQUIRED and (text := option_types.format_value(option.default)) is not None
+    if name not in _REQUIRED
+    and not option.of_authorizer
+    and (text := option_types.format_value(option.default)) is not None
 }

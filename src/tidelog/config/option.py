@@ -39,7 +39,7 @@ class Option(Generic[T]):
 
     __slots__ = (
         "at_least", "at_most", "attribute", "check", "choices", "default", "doc", "dynamic", "ignored", "internal",
-        "kind", "name", "synonyms",
+        "kind", "name", "of_authorizer", "synonyms",
     )  # fmt: skip
 
     def __init__(
@@ -56,9 +56,11 @@ class Option(Generic[T]):
         synonyms: Sequence[Synonym] = (),
         ignored: bool = False,
         internal: bool = False,
+        of_authorizer: bool = False,
     ) -> None:
         """`check` returns what a valid value would be, or None if the value is valid. `ignored`: accepted, but without
-        effect in Tidelog. `internal`: for tests, listed only if it is set."""
+        effect in Tidelog. `internal`: for tests, listed only if it is set. `of_authorizer`: Kafka's authorizer
+        reads it, the broker does not know it: listed only if it is set, and without its value."""
         self.kind = kind
         self.default = default
         self.doc = doc
@@ -70,6 +72,7 @@ class Option(Generic[T]):
         self.synonyms = synonyms
         self.ignored = ignored
         self.internal = internal
+        self.of_authorizer = of_authorizer
         self.attribute = self.name = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:

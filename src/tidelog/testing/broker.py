@@ -114,13 +114,14 @@ class Broker:
             if thread.is_alive():
                 raise TimeoutError(f"broker {self.id} did not end within {STOP_S:g} s")
 
-    def wait_for_line(self, kind: str, within_s: float = START_S) -> dict[str, object]:
-        """The fields of the last log line of this kind, once there is one."""
+    def wait_for_line(self, kind: str, within_s: float = START_S, **fields: str) -> dict[str, object]:
+        """The fields of the last log line of this kind whose named fields contain these texts, once there is one."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             with suppress(RuntimeError):  # the deque changed during iteration
-                for _, found, fields in reversed(self.logger.lines):
-                    if found == kind:
-                        return fields
+                for _, found, line in reversed(self.logger.lines):
+                    if found == kind and all(text in str(line.get(name)) for name, text in fields.items()):
+                        return line
             time.sleep(0.005)
-        raise TimeoutError(f"broker {self.id} logged no {kind} within {within_s:g} s")
+        wanted = " ".join([kind, *(f"{name}=…{text}…" for name, text in fields.items())])
+        raise TimeoutError(f"broker {self.id} logged no {wanted} within {within_s:g} s")

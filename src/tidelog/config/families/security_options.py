@@ -81,8 +81,12 @@ class SslOptions(Options):
 
 class AuthorizerOptions(Options):
     authorizer_class_name = string("", "The authorizer; none allows everything to everybody.", check=_known_authorizer)
-    super_users = string("", "Principals that may do everything, separated by semicolons.", check=_principals)
-    allow_everyone_if_no_acl_found = boolean(False, "Whether everybody has access to a resource that no ACL is about.")
+    super_users = string(
+        "", "Principals that may do everything, separated by semicolons.", check=_principals, of_authorizer=True
+    )
+    allow_everyone_if_no_acl_found = boolean(
+        False, "Whether everybody has access to a resource that no ACL is about.", of_authorizer=True
+    )
 
 
 class AccessOptions(Options, ignored=True):
