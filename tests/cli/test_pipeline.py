@@ -108,7 +108,7 @@ def started(*queries):
 def test_a_stage_that_fails_is_started_again():
     stage, left = started(Query(OSError("1")), Query(OSError("2"), [0]), Query(OSError("3"), [0]), Query(None, [0, 1]))
     told = []
-    run_stages([stage], once=True, tell=told.append, restarts=2)
+    run_stages([stage], once=True, on_progress=told.append, restarts=2)
     assert left == []
     assert told[-1].standing.batch == 1
 
@@ -116,13 +116,13 @@ def test_a_stage_that_fails_is_started_again():
 def test_a_stage_that_fails_again_and_again_is_given_up():
     stage, left = started(*(Query(OSError(str(number))) for number in range(5)))
     with pytest.raises(QueryFailed, match="stage copy ended: 2"):
-        run_stages([stage], once=True, tell=lambda _: None, restarts=2)
+        run_stages([stage], once=True, on_progress=lambda _: None, restarts=2)
     assert len(left) == 2
 
 
 def test_what_is_not_wanted_any_more_is_stopped():
     stage, left = started(Query(None), Query(None))
-    run_stages([stage], once=False, tell=lambda _: None, is_wanted=lambda: False)
+    run_stages([stage], once=False, on_progress=lambda _: None, is_wanted=lambda: False)
     assert len(left) == 1
 
 

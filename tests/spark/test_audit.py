@@ -160,7 +160,10 @@ def test_what_is_no_master_is_refused_before_spark_starts(damaged, capsys, monke
     monkeypatch.setattr(audit_session.SparkSession, "getActiveSession", lambda: None)
     assert command(["audit", "--folder", str(damaged), "--master", "nonsense"]) == 1
     said = capsys.readouterr().err
-    assert "(--master nonsense): 'nonsense' is no master: local[*], spark://HOST:PORT, yarn or k8s://HOST:PORT." in said
+    assert (
+        "(--master nonsense): 'nonsense' is not a Spark master; expected local[*], spark://HOST:PORT, yarn or k8s://HOST:PORT."
+        in said
+    )
     assert said.endswith("--local requires neither.\n")
 
 

@@ -98,7 +98,10 @@ def test_times_are_written_as_spark_writes_them(text, ms):
         ({"kafka.bootstrap.servers": "h:1", "subscribe": " , "}, "'subscribe' names nothing"),
         ({"kafka.bootstrap.servers": "h:1", "assign": "a"}, r"'assign' is expected as \{\"topicA\":\[0,1\]"),
         ({"kafka.bootstrap.servers": "h:1", "assign": "{}"}, "'assign' assigns no partition"),
-        ({"kafka.bootstrap.servers": "h:1", "subscribePattern": "["}, "'subscribePattern' is no regular expression"),
+        (
+            {"kafka.bootstrap.servers": "h:1", "subscribePattern": "["},
+            "'subscribePattern' is not a valid regular expression",
+        ),
         ({"kafka.bootstrap.servers": "h:1", "subscribePattern": " "}, "'subscribePattern' is an empty pattern"),
         ({**GOOD, "subscribes": "a"}, "unknown option 'subscribes'; there are"),
         ({**GOOD, "maxOffsetsPerTrigger": "0"}, "'maxOffsetsPerTrigger' must be an integer of at least 1, not '0'"),

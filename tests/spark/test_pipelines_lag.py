@@ -110,7 +110,7 @@ def test_groups_are_watched(spark, conf, tides, tmp_path):
             consumer.commit({TopicPartition(topic, partition): offset for partition, offset in enumerate(offsets)})
 
     def watch():
-        run(PIPELINE.stages(spark, plan), once=True, tell=lambda _: None)
+        run(PIPELINE.stages(spark, plan), once=True, on_progress=lambda _: None)
 
     commit(slow, 4, 20)
     commit(quick, 10, 20)

@@ -261,7 +261,7 @@ def fill(spark, tides, folder, **options):
     plan = Plan(
         tides.bootstrap, folder / "checkpoint", PIPELINE.complete({"path": str(folder / "table"), **options}), once=True
     )
-    run(PIPELINE.stages(spark, plan), once=True, tell=lambda _: None)
+    run(PIPELINE.stages(spark, plan), once=True, on_progress=lambda _: None)
     return folder / "table"
 
 
@@ -335,9 +335,9 @@ def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path)
         ({"schema": FLIGHTS, "partition": "nothing"}, "option 'partition' names 'nothing'"),
         (
             {"schema": FLIGHTS, "partition": "day=dat(time_hour)"},
-            "option 'partition': 'dat.time_hour.' is no expression",
+            "option 'partition': 'dat.time_hour.' is not a valid expression",
         ),
-        ({"schema": FLIGHTS, "partition": "day=date("}, "option 'partition': 'date.' is no expression"),
+        ({"schema": FLIGHTS, "partition": "day=date("}, "option 'partition': 'date.' is not a valid expression"),
         ({"topic": "nowhere"}, "option 'topic': there is no topic nowhere; name one that is there"),
         ({"schema": "_offset int"}, "has a column '_offset', which the lake has itself"),
         ({"compact": "often"}, "option 'compact' must be an integer, not 'often'"),

@@ -46,7 +46,7 @@ def mirror(spark, home, away, folder, **options):
     given = PIPELINE.complete({"to": away, **options})
     told = []
     plan = Plan(home, folder, given, once=True)
-    run(PIPELINE.stages(spark, plan), once=True, tell=told.append)
+    run(PIPELINE.stages(spark, plan), once=True, on_progress=told.append)
     return told
 
 

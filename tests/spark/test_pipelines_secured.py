@@ -54,13 +54,13 @@ def told(plain, topic):
 
 
 def test_a_mirror_reads_what_is_secured(spark, kafka, tmp_path):
-    run(PIPELINES["mirror"].stages(spark, plan_of("mirror", kafka, tmp_path)), once=True, tell=lambda _: None)
+    run(PIPELINES["mirror"].stages(spark, plan_of("mirror", kafka, tmp_path)), once=True, on_progress=lambda _: None)
     assert [record.value for record in told(kafka[1], "copy.home")] == numbers(0, 5)
 
 
 def test_a_lag_is_told_to_what_is_secured(spark, conf, kafka, tmp_path):
     conf("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
-    run(PIPELINES["lag"].stages(spark, plan_of("lag", kafka, tmp_path)), once=True, tell=lambda _: None)
+    run(PIPELINES["lag"].stages(spark, plan_of("lag", kafka, tmp_path)), once=True, on_progress=lambda _: None)
     rows = [json.loads(record.value) for record in told(kafka[1], "groups.lag")]
     assert [(row["name"], row["committed"], row["lag"]) for row in rows] == [("readers", 3, 2)]
 

@@ -126,7 +126,7 @@ def test_what_is_no_batch_of_records_is_told_with_its_place(monkeypatch, tides, 
         raise ApiError(code, "the CRC is another")
 
     monkeypatch.setattr(task.record_columns, "columns", refused)
-    told = rf"{topic}-0: what stands at offset 0 .* CRC .*'startingOffsets'"
+    told = rf"{topic}-0: no valid record batch at offset 0 .* CRC .*'startingOffsets'"
     with reading(tides.bootstrap, subscribe=topic) as query, pytest.raises(Undecodable, match=told):
         query.batch()
 
@@ -139,7 +139,7 @@ def test_a_batch_whose_records_are_none_though_its_checksum_is_right(tmp_path):
         cluster.stop(0)
         spoil(tmp_path, checksum=True)
         cluster.start()
-        told = "odd-0: what stands at offset 0 .* no batch of records: .*`tidelog audit`, .*'startingOffsets'"
+        told = "odd-0: no valid record batch at offset 0 .*: .*`tidelog audit`, .*'startingOffsets'"
         with pytest.raises(Undecodable, match=told):
             batch(cluster.bootstrap, subscribe="odd")
         behind = json.dumps({"odd": {"0": 3}})

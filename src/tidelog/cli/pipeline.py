@@ -24,7 +24,7 @@ from tidelog.cli.options import (
 
 if TYPE_CHECKING:
     from tidelog.spark.pipelines.plan import Pipeline, Plan
-    from tidelog.spark.pipelines.running import Report, Tell
+    from tidelog.spark.pipelines.running import OnProgress, Report
 
 LOG = "spark.log"
 MAX_ERROR_LENGTH = 600
@@ -187,7 +187,7 @@ def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str], restar
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with session(plan.checkpoint / LOG, settings) as spark, print_progress() as show:
-            run(pipeline.stages(spark, plan), once=plan.once, tell=show, restarts=restarts)
+            run(pipeline.stages(spark, plan), once=plan.once, on_progress=show, restarts=restarts)
     except (QueryFailed, WrongOption, BadOption, PySparkException, Py4JError) as error:
         raise CommandFailed(f"{_innermost_cause(error)} (more in {plan.checkpoint / LOG})") from None
 
@@ -203,7 +203,7 @@ def _innermost_cause(error: Exception) -> str:
 
 
 @contextmanager
-def print_progress() -> "Iterator[Tell]":
+def print_progress() -> "Iterator[OnProgress]":
     """Yield a function that shows a report on stderr: in a table that is redrawn on a terminal, else as a line per
     batch."""
     if not sys.stderr.isatty():

@@ -39,8 +39,8 @@ def on(context: SparkContext) -> Run:
         found = context.parallelize(tasks, len(tasks)).map(_carry_out).collect()
         answers = {
             place: answer
-            for own, told in zip(places, found, strict=True)
-            for place, answer in zip(own, told, strict=True)
+            for own, answers in zip(places, found, strict=True)
+            for place, answer in zip(own, answers, strict=True)
         }
         return [answers[place] for place in range(len(items))]
 
@@ -59,7 +59,7 @@ def running(master: str) -> Iterator[Run]:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     before = SparkSession.getActiveSession()
     if before is None and not MASTERS.fullmatch(master):
-        raise Failed(f"{master!r} is no master: local[*], spark://HOST:PORT, yarn or k8s://HOST:PORT")
+        raise Failed(f"{master!r} is not a Spark master; expected local[*], spark://HOST:PORT, yarn or k8s://HOST:PORT")
     session = None
     try:
         session = before or _session(master)

@@ -38,7 +38,7 @@ def named(name: str) -> Compression:
     try:
         return Compression[name.upper()]
     except KeyError:
-        raise ValueError(f"{name!r} is none of none, gzip, snappy, lz4, zstd") from None
+        raise ValueError(f"{name!r} is not a compression type; expected one of none, gzip, snappy, lz4, zstd") from None
 
 
 def compress(compression: int, data: Buffer, level: int | None = None) -> bytes:

@@ -191,8 +191,8 @@ def principal_of(sock: ssl.SSLSocket, rules: Sequence[principals.Rule]) -> str |
 
 
 def wrap(sock: socket, context: ssl.SSLContext, server_name: str | None) -> ssl.SSLSocket:
-    """A TLS socket whose handshake has not begun; `server_name` is None on the server side. ValueError if it is no host
-    name."""
+    """A TLS socket whose handshake has not begun; `server_name` is None on the server side. ValueError if it is not
+    a host name."""
     if server_name is not None:
         server_name.encode("idna")  # fails here, not within wrap_socket, which would leave the socket open
     return context.wrap_socket(

@@ -90,7 +90,7 @@ def hourly_delays(rows: Any, delay: str) -> Any:
     """Closed hours and rejected records, with the columns of OUTCOME."""
     from pyspark.sql import functions as f
 
-    # What goes on has no event time, so that Spark leaves late rows in: the processor knows the watermark, and tells.
+    # What goes on has no event time, so that Spark keeps late rows: the processor marks them by the watermark.
     # Ticks go on, too: a filter would be pushed below the watermark, which would not see them.
     plain = rows.withWatermark("time", delay).select(
         *SOURCE,

@@ -122,5 +122,5 @@ class HourlyDelaysProcessor(StatefulProcessor):
 
 
 def _refused(row: Any) -> Any:
-    told = {name: getattr(row, name) for name in SOURCE}
-    return Row(**{**EMPTY, **told, "reason": row.reason or LATE})
+    given = {name: getattr(row, name) for name in SOURCE}
+    return Row(**{**EMPTY, **given, "reason": row.reason or LATE})

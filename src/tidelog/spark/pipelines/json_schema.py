@@ -45,10 +45,10 @@ def _parsed(text: str) -> Any:
             return StructType.fromDDL(_columns(content))
         return StructType.fromJson(content)
     except (OSError, ValueError, KeyError, TypeError, PySparkException) as error:
-        told = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0]
         raise WrongOption(
             f"option 'schema' is DDL like 'id bigint, name string', or a .json file with a JSON Schema or Spark's own "
-            f"form; {text!r} is none: {told}"
+            f"form; {text!r} is invalid: {reason}"
         ) from None
 
 
@@ -77,6 +77,6 @@ def _found(spark: Any, plan: Plan) -> Any:
     rows = reader.load().selectExpr("cast(value as string) as text").limit(LOOKED_AT).collect()
     texts = [row.text for row in rows if row.text is not None]
     if not texts:
-        raise WrongOption(f"topic {plan['topic']} has no value to tell the schema from; give option 'schema'")
+        raise WrongOption(f"topic {plan['topic']} has no value from which to infer the schema; give option 'schema'")
     found = spark.read.json(spark.sparkContext.parallelize(texts, 1))
     return found.drop("_corrupt_record").schema

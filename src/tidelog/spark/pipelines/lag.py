@@ -42,8 +42,8 @@ def decode_commit(key: bytes | None, value: bytes | None, at: int, place: int) -
     named = codec.decode(OffsetCommitKey, 0, key[2:])
     if value is None:
         return Commit(named.topic, named.partition, named.group, None, at, place)
-    told = codec.decode(OffsetCommitValue, int.from_bytes(value[:2]), value[2:])
-    return Commit(named.topic, named.partition, named.group, told.offset, told.commit_timestamp, place)
+    commit = codec.decode(OffsetCommitValue, int.from_bytes(value[:2]), value[2:])
+    return Commit(named.topic, named.partition, named.group, commit.offset, commit.commit_timestamp, place)
 
 
 def decode_commits(batches: Iterator[Any]) -> Iterator[Any]:

@@ -59,7 +59,9 @@ def partitioned(frame: Any, text: str) -> tuple[Any, list[str]]:
         if expression:
             frame = _with(frame, name, expression)
         elif name not in frame.columns:
-            raise WrongOption(f"option 'partition' names {name!r}, which is no column: {', '.join(frame.columns)}")
+            raise WrongOption(
+                f"option 'partition' names {name!r}, which is not a column; expected one of: {', '.join(frame.columns)}"
+            )
         names.append(name)
     return frame, names
 
@@ -71,8 +73,10 @@ def _with(frame: Any, name: str, expression: str) -> Any:
     try:
         return frame.withColumn(name, f.expr(expression))
     except (AnalysisException, ParseException) as error:
-        told = str(error).strip().splitlines()[0]
-        raise WrongOption(f"option 'partition': {expression!r} is no expression over the columns: {told}") from None
+        reason = str(error).strip().splitlines()[0]
+        raise WrongOption(
+            f"option 'partition': {expression!r} is not a valid expression over the columns: {reason}"
+        ) from None
 
 
 def into(lake: Lake, *, every: int, target: int) -> Callable[[Any, int], None]:

@@ -131,11 +131,11 @@ class ParquetLake:
         journal = self._log / JOURNAL
         if not journal.exists():
             return
-        told = json.loads(journal.read_text(encoding="utf-8"))
-        staged = self._folder / told["staged"]
+        move = json.loads(journal.read_text(encoding="utf-8"))
+        staged = self._folder / move["staged"]
         if staged.exists():
-            staged.rename(self._folder / told["to"])
-        for name in told["from"]:
+            staged.rename(self._folder / move["to"])
+        for name in move["from"]:
             (self._folder / name).unlink(missing_ok=True)
         journal.unlink()
 

@@ -65,7 +65,7 @@ class OffsetTranslationQuery:
                 number += 1
                 if self._every_s is None or self._ended.wait(self._every_s):
                     return
-        except Exception as error:  # noqa: BLE001  told by `exception`
+        except Exception as error:  # noqa: BLE001  reported by `exception`
             self._failure = error
 
 

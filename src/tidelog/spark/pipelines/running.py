@@ -81,7 +81,7 @@ class Report(NamedTuple):
     """Whether a batch has ended since the last report."""
 
 
-Tell = Callable[[Report], None]
+OnProgress = Callable[[Report], None]
 IsWanted = Callable[[], bool]
 
 
@@ -96,23 +96,28 @@ class _Running:
 
 
 def run(
-    stages: Sequence[Stage], *, once: bool, tell: Tell, is_wanted: IsWanted = lambda: True, restarts: int = 0
+    stages: Sequence[Stage],
+    *,
+    once: bool,
+    on_progress: OnProgress,
+    is_wanted: IsWanted = lambda: True,
+    restarts: int = 0,
 ) -> None:
     """Run the stages one after the other until each has processed what exists (`once`), or all together while wanted. A
     query that fails is restarted from its checkpoint, up to `restarts` times in a row; then QueryFailed."""
     groups = [[stage] for stage in stages] if once else [list(stages)]
     for group in groups:
-        _run(group, tell, is_wanted, restarts)
+        _run(group, on_progress, is_wanted, restarts)
 
 
-def _run(group: Sequence[Stage], tell: Tell, is_wanted: IsWanted, restarts: int) -> None:
+def _run(group: Sequence[Stage], on_progress: OnProgress, is_wanted: IsWanted, restarts: int) -> None:
     running: list[_Running] = []
     try:
         for stage in group:
             running.append(_Running(stage, stage.start()))  # noqa: PERF401  those before one that fails are stopped
         while is_wanted():
             are_over = not any(each.query.isActive for each in running)
-            has_begun = [_look(each, tell, restarts) for each in running]
+            has_begun = [_look(each, on_progress, restarts) for each in running]
             if are_over and not any(has_begun):
                 return
             time.sleep(TICK_S)
@@ -121,13 +126,13 @@ def _run(group: Sequence[Stage], tell: Tell, is_wanted: IsWanted, restarts: int)
             each.query.stop()
 
 
-def _look(each: _Running, tell: Tell, restarts: int) -> bool:
+def _look(each: _Running, on_progress: OnProgress, restarts: int) -> bool:
     """Returns whether the query was restarted."""
     failure = None if each.query.isActive else each.query.exception()
     is_new = each.watch.update(each.query.recentProgress)
     if is_new:
         each.failures = 0
-    tell(Report(each.stage.name, each.watch.standing, is_new))
+    on_progress(Report(each.stage.name, each.watch.standing, is_new))
     if failure is None:
         return False
     if each.failures >= restarts:

@@ -58,7 +58,7 @@ class GroupCommitter:
                     f"option 'commitGroup': offsets cannot be committed for group {self._group!r}: {error} "
                     f"({error.code.name}); name a group that no consumer is a member of"
                 ) from None
-            _log.warning("group %s was not told of the batch: %s", self._group, error)
+            _log.warning("could not commit the batch for group %s: %s", self._group, error)
         else:
             self._shown = offsets
 

@@ -200,7 +200,7 @@ def raise_read_error(error: ApiError, part: Range, offset: int) -> None:
     failOnDataLoss is false."""
     if error.code in UNDECODABLE:
         raise Undecodable(
-            f"{part.name}: what stands at offset {offset} or soon behind it is no batch of records: {error}; "
+            f"{part.name}: no valid record batch at offset {offset} or soon after it: {error}; "
             "compare the replicas with `tidelog audit`, or start behind it with option 'startingOffsets'"
         )
     if _exists(part):

@@ -60,7 +60,7 @@ def chosen(options: Mapping[str, str]) -> ChosenTopics:
     try:
         re.compile(text)
     except re.error as reason:
-        raise BadOption(f"option {name!r} is no regular expression: {reason}: {text!r}") from None
+        raise BadOption(f"option {name!r} is not a valid regular expression: {reason}: {text!r}") from None
     if not text:
         raise BadOption(f"option {name!r} is an empty pattern")
     return ChosenTopics(name, pattern=text)
@@ -79,7 +79,7 @@ def find_topics(admin: Admin, what: ChosenTopics) -> FoundTopics:
         described = {name: topic for name, topic in described.items() if what.matches(name)}
     bad = [name for name, topic in described.items() if topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION]
     if bad:
-        raise BadOption(f"option {what.option!r}: {bad[0]!r} is no name that a topic can have")
+        raise BadOption(f"option {what.option!r}: {bad[0]!r} is not a valid topic name")
     there = {name: topic for name, topic in described.items() if topic.partitions}
     found = {
         TopicPartition(name, each.partition_index): each.leader_epoch
