@@ -7,7 +7,7 @@ import pytest
 
 from tidelog.errors import ApiError
 from tidelog.security import scram
-from tidelog.security.scram import MECHANISMS
+from tidelog.security.scram import MECHANISMS, Account
 
 SHA_256, SHA_512 = MECHANISMS.values()
 NONCE, SERVERS = "rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -20,8 +20,13 @@ def keep(mechanism, password, salt=b"salt", iterations=4096):
 
 
 def users(**passwords):
-    kept = {user: keep(SHA_512, password) for user, password in passwords.items()}
-    return kept.get
+    kept = {user: Account(user, keep(SHA_512, password)) for user, password in passwords.items()}
+    return lambda name, by_token: None if by_token else kept.get(name)
+
+
+def tokens(**secrets):
+    kept = {name: Account("owner", keep(SHA_512, secret), 1000, by_token=True) for name, secret in secrets.items()}
+    return lambda name, by_token: kept.get(name) if by_token else None
 
 
 def begun(mechanism, lookup, nonce="theirs"):
@@ -37,16 +42,17 @@ def log_in(client, server):
         try:
             answer = server.send(message)
         except StopIteration as end:
-            user, answer = end.value
+            account, answer = end.value
             with pytest.raises(StopIteration):
                 client.send(answer)
-            return user
+            return account.user
         message = client.send(answer)
 
 
 def test_the_example_of_rfc_7677_from_both_sides():
     kept = keep(SHA_256, "pencil", b64decode(SALT))
-    server = begun(SHA_256, {"user": kept}.get, SERVERS)
+    account = Account("user", kept)
+    server = begun(SHA_256, lambda name, _by_token: account if name == "user" else None, SERVERS)
     client = scram.client(SHA_256, "user", "pencil", NONCE)
     first = next(client)
     assert first == f"n,,n=user,r={NONCE}".encode()
@@ -56,12 +62,32 @@ def test_the_example_of_rfc_7677_from_both_sides():
     assert final == f"c=biws,r={NONCE}{SERVERS},p={PROOF}".encode()
     with pytest.raises(StopIteration) as end:
         server.send(final)
-    assert end.value.value == ("user", f"v={SIGNATURE}".encode())
+    assert end.value.value == (account, f"v={SIGNATURE}".encode())
 
 
 @pytest.mark.parametrize("user", ["alice", "a,b=c", "näh", "=2C"])
 def test_who_knows_the_password_is_let_in(user):
     assert log_in(scram.client(SHA_512, user, "pass,word=", "n"), begun(SHA_512, users(**{user: "pass,word="}))) == user
+
+
+def test_a_token_logs_its_owner_in_and_nobody_under_its_name_without_saying_so():
+    known = tokens(id1="hmac")
+    assert log_in(scram.client(SHA_512, "id1", "hmac", "n", by_token=True), begun(SHA_512, known)) == "owner"
+    for lookup, by_token in ((known, False), (users(id1="hmac"), True)):
+        client, server = scram.client(SHA_512, "id1", "hmac", "n", by_token=by_token), begun(SHA_512, lookup)
+        final = client.send(server.send(next(client)))
+        with pytest.raises(scram.Refused):
+            server.send(final)
+
+
+@pytest.mark.parametrize(
+    ("extension", "is_token"), [("tokenauth=TRUE", True), ("tokenauth=false", False), ("x=y", False)]
+)
+def test_an_extension_says_whether_the_name_is_that_of_a_token(extension, is_token):
+    """As Java's Boolean.parseBoolean; unknown extensions are ignored."""
+    asked = []
+    begun(SHA_512, lambda *named: asked.append(named)).send(f"n,,n=id1,r=x,{extension}".encode())
+    assert asked == [("id1", is_token)]
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "right"), ("", "right")])

@@ -3,8 +3,8 @@
 - Until a connection is authenticated only ApiVersions, once, and these two are decoded, in frames of at most
   sasl.server.max.receive.size; everything else closes it without an answer.
 - A refusal is answered after connection.failed.authentication.delay.ms, then the connection is closed.
-- With connections.max.reauth.ms a client authenticates again on the same connection (KIP-368), with the same mechanism
-  and as the same user; a request after its session has ended closes the connection.
+- With connections.max.reauth.ms, and where its token expires, a client authenticates again on the same connection
+  (KIP-368), with the same mechanism and as the same user; a request after its session has ended closes the connection.
 - After SaslHandshake v0 the tokens come in bare frames, and are answered so.
 """
 
@@ -17,7 +17,8 @@ from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Close, Deferred, Effect, Event, Send, SetFrameLimit
 from tidelog.errors import ErrorCode
-from tidelog.security.sasl import Credentials, Failed, SaslListener, client
+from tidelog.model import Time
+from tidelog.security.sasl import Accounts, Exchange, Failed, LoggedIn, SaslListener, client
 from tidelog.wire.codec import API_VERSIONS
 from tidelog.wire.messages.security.sasl import (
     SaslAuthenticateRequest,
@@ -40,7 +41,9 @@ class Authentication:
     def __init__(self, number: int, peer: str, listener: SaslListener, effects: list[Effect], frame_limit: int) -> None:
         self.principal = ""
         self.ends_at: int | None = None
-        """When the session ends (monotonic ms), if clients must authenticate again."""
+        """When the session ends (monotonic ms), if the client must authenticate again."""
+        self.by_token = False
+        """Whether it was a delegation token that authenticated the client."""
         self.refusal: Deferred | None = None
         """Of a bare token: closes the connection later."""
         self._number = number
@@ -49,7 +52,7 @@ class Authentication:
         self._effects = effects
         self._frame_limit = frame_limit
         self._mechanism = ""
-        self._exchange: Generator[bytes, bytes, tuple[str, bytes]] | None = None
+        self._exchange: Exchange | None = None
         self._bare = False
         self._asked_versions = False
         self._over = False
@@ -57,7 +60,7 @@ class Authentication:
     def __repr__(self) -> str:
         return f"Authentication({self.principal or 'nobody yet'}{', over' if self._over else ''})"
 
-    def admits(self, frame: memoryview, now: int) -> bool:
+    def admits(self, frame: memoryview, now: Time) -> bool:
         """Whether this frame may be served. A bare token is taken here; what may not be is followed by a Close."""
         if self._over:
             return False
@@ -66,7 +69,7 @@ class Authentication:
             return False
         key = _KEY.unpack_from(frame)[0] if len(frame) >= _KEY.size else -1
         if self.principal:
-            if key in BEFORE or self.ends_at is None or now < self.ends_at:
+            if key in BEFORE or self.ends_at is None or now.mono < self.ends_at:
                 return True
             return self._end(f"the session of {self.principal} is over, and it did not authenticate again")
         if key not in BEFORE or (key == API_VERSIONS and self._asked_versions):
@@ -82,7 +85,7 @@ class Authentication:
     def handshake(self, request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
         """Choose a mechanism."""
         mechanisms = list(self._listener.mechanisms)
-        if self.principal and not self._listener.max_reauth_ms:
+        if self.principal and self.ends_at is None:
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         if request.mechanism not in mechanisms:
             self._end(f"SASL mechanism {request.mechanism!r} is not enabled")
@@ -107,7 +110,7 @@ class Authentication:
                 else "SaslHandshake must come first",
             )
         try:
-            token = self._advance(bytes(request.auth_bytes), context.now.mono)
+            token = self._advance(bytes(request.auth_bytes), context.now)
         except Failed as failed:
             self._over = True
             self._report(str(failed))
@@ -116,40 +119,47 @@ class Authentication:
             )
             due = context.now.mono + self._listener.failure_delay_ms
             return Deferred((), due, _refuse, (refusal, self._number))
-        lifetime_ms = self._listener.max_reauth_ms if self._exchange is None else 0
+        ends_at = self.ends_at if self._exchange is None else None
+        lifetime_ms = 0 if ends_at is None else ends_at - context.now.mono
         return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms)
 
-    def _advance(self, token: bytes, now: int) -> bytes:
+    def _advance(self, token: bytes, now: Time) -> bytes:
         """The server's answer to this token; Failed where it refuses the client."""
         assert self._exchange is not None
-        answer: bytes
         try:
             return self._exchange.send(token)
         except StopIteration as end:
-            user, answer = end.value
+            login: LoggedIn = end.value
         except Failed:
             self._exchange = None
             raise
         self._exchange = None
-        if self.principal and self.principal != f"User:{user}":
+        principal = f"User:{login.user}"
+        if self.principal and self.principal != principal:
             raise Failed(
                 "Cannot change principals during re-authentication from "
-                f"{self.principal.replace(':', '.')}: User.{user}"
+                f"{self.principal.replace(':', '.', 1)}: {principal.replace(':', '.', 1)}"
             )
         if not self.principal:
             self._effects.append(SetFrameLimit(self._number, self._frame_limit))
-        self.principal = f"User:{user}"
-        if self._listener.max_reauth_ms:
-            self.ends_at = now + self._listener.max_reauth_ms
-        return answer
+        self.principal, self.by_token = principal, login.by_token
+        self.ends_at = self._end_of(login, now)
+        return login.answer
 
-    def _take_bare(self, token: bytes, now: int) -> None:
+    def _end_of(self, login: LoggedIn, now: Time) -> int | None:
+        """When the session ends, by the listener's option or because what the client has shown expires."""
+        lifetimes = [self._listener.max_reauth_ms] if self._listener.max_reauth_ms else []
+        if login.expires_at is not None:
+            lifetimes.append(max(0, login.expires_at - now.wall))
+        return now.mono + min(lifetimes) if lifetimes else None
+
+    def _take_bare(self, token: bytes, now: Time) -> None:
         try:
             answer = self._advance(token, now)
         except Failed as failed:
             self._over = True
             self._report(str(failed))
-            self.refusal = Deferred((), now + self._listener.failure_delay_ms, _refuse, (None, self._number))
+            self.refusal = Deferred((), now.mono + self._listener.failure_delay_ms, _refuse, (None, self._number))
             return
         self._bare = self._exchange is not None
         self._effects.append(Send(self._number, [_LENGTH.pack(len(answer)) + answer]))
@@ -166,11 +176,11 @@ def _refuse(context: Context, refusal: SaslAuthenticateResponse | None, number: 
 
 
 def sasl_listeners(
-    config: BrokerConfig, credentials: Credentials, entropy: Callable[[int], bytes], secret: bytes
+    config: BrokerConfig, accounts: Accounts, entropy: Callable[[int], bytes], secret: bytes
 ) -> Mapping[str, SaslListener]:
     """By name, those of the broker's listeners that have SASL."""
     return {
-        each.listener: SaslListener(listeners.options_of(config, each.listener), credentials, entropy, secret)
+        each.listener: SaslListener(listeners.options_of(config, each.listener), accounts, entropy, secret)
         for each in listeners.bound(config)
         if each.security.startswith("SASL")
     }

@@ -43,7 +43,7 @@ from tidelog.partition.partition import Partition
 from tidelog.partition.replication_throttle import ReplicationThrottles
 from tidelog.partition.truncation import Generation
 from tidelog.ports import Disk
-from tidelog.security.scram import Credential, parse_credential
+from tidelog.security.scram import Account, parse_credential
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
@@ -85,7 +85,7 @@ class BrokerState:
         self.config = config
         self.effects = effects
         self.inter_broker_listener = inter_broker_listener(config)
-        self.sasl = sasl_listeners(config, self._scram_credential, entropy, sasl_secret)
+        self.sasl = sasl_listeners(config, self._account, entropy, sasl_secret)
         """Listeners with SASL, by name."""
         self.has_sasl = bool(self.sasl)
         self.authorizer = Authorizer(config, effects, lambda: self.now) if config.authorizer_class_name else None
@@ -238,8 +238,10 @@ class BrokerState:
 
     # What handlers and coordinators call.
 
-    def _scram_credential(self, mechanism: str, user: str) -> Credential | None:
-        return parse_credential(self.configs.user(user).get(mechanism, ""))
+    def _account(self, mechanism: str, name: str, by_token: bool) -> Account | None:
+        """Whom the name logs in by SCRAM."""
+        credential = parse_credential(self.configs.user(name).get(mechanism, ""))
+        return None if credential is None or by_token else Account(name, credential)
 
     def leader_of(self, partition: TopicPartition, office: TopicPartition, epoch: int) -> int | None:
         """NO_LEADER if there is no leader, None if the partition was deleted."""

@@ -128,7 +128,7 @@ class Dispatch:
     def _is_admitted(self, connection: Connection, frame: memoryview, now: Time) -> bool:
         authentication = connection.authentication
         assert authentication is not None
-        if not authentication.admits(frame, now.mono):
+        if not authentication.admits(frame, now):
             if authentication.refusal is not None:
                 header = RequestHeader(AUTHENTICATE, 0, 0, None)
                 ticket = Ticket(connection, connection.pipeline.open(), header.api_key, header.api_version, 0)

@@ -3,6 +3,8 @@
 import hmac
 from base64 import b64encode
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
@@ -11,8 +13,21 @@ from tidelog.security import jaas, scram
 PLAIN = "PLAIN"
 SUPPORTED = (PLAIN, *scram.MECHANISMS)
 
-Credentials = Callable[[str, str], scram.Credential | None]
-"""(mechanism, user) → what is kept of the user's password."""
+Accounts = Callable[[str, str, bool], scram.Account | None]
+"""(mechanism, name, whether it is the name of a delegation token) → whom it logs in, by SCRAM."""
+
+
+class LoggedIn(NamedTuple):
+    """The end of an exchange: who the client is, and the server's last answer. What the client has shown expires at
+    `expires_at` (wall clock); `by_token`: it was a delegation token."""
+
+    user: str
+    answer: bytes = b""
+    expires_at: int | None = None
+    by_token: bool = False
+
+
+Exchange = Generator[bytes, bytes, LoggedIn]
 
 
 class Failed(Exception):
@@ -23,14 +38,14 @@ class SaslListener:
     """What a listener's SASL connections share: mechanisms, PLAIN's users, and a secret for users that do not exist."""
 
     def __init__(
-        self, config: BrokerConfig, credentials: Credentials, entropy: Callable[[int], bytes], secret: bytes = b""
+        self, config: BrokerConfig, accounts: Accounts, entropy: Callable[[int], bytes], secret: bytes = b""
     ) -> None:
         """`config` is that of the listener (`BrokerConfig.of_listener`). `secret` is the cluster's: with one for each
         broker, a user that does not exist would be known by its salts, which differ."""
         self.mechanisms: Sequence[str] = config.sasl_enabled_mechanisms
         self.max_reauth_ms = config.connections_max_reauth_ms
         self.failure_delay_ms = config.connection_failed_authentication_delay_ms
-        self._credentials = credentials
+        self._accounts = accounts
         self._entropy = entropy
         self._secret = secret or entropy(32)
         self._passwords = _login(config, PLAIN).users if PLAIN in self.mechanisms else {}
@@ -38,14 +53,14 @@ class SaslListener:
     def __repr__(self) -> str:
         return f"SaslListener({', '.join(self.mechanisms)})"
 
-    def exchange(self, mechanism: str) -> Generator[bytes, bytes, tuple[str, bytes]]:
-        """The server's side of an enabled mechanism, advanced to where it wants the first message. It returns the user
-        and its last answer; Failed where the client is refused."""
+    def exchange(self, mechanism: str) -> Exchange:
+        """The server's side of an enabled mechanism, advanced to where it wants the first message. Failed where the
+        client is refused."""
         side = self._plain() if mechanism == PLAIN else self._scram(mechanism)
         next(side)
         return side
 
-    def _plain(self) -> Generator[bytes, bytes, tuple[str, bytes]]:
+    def _plain(self) -> Exchange:
         message = yield b""
         try:
             parts = message.decode().split("\0")
@@ -63,13 +78,14 @@ class SaslListener:
             raise Failed("Authentication failed: Invalid username or password")
         if authorization_id not in {"", user}:
             raise Failed("Authentication failed: Client requested an authorization id that is different from username")
-        return user, b""
+        return LoggedIn(user)
 
-    def _scram(self, name: str) -> Generator[bytes, bytes, tuple[str, bytes]]:
+    def _scram(self, name: str) -> Exchange:
         mechanism = scram.MECHANISMS[name]
         nonce = b64encode(self._entropy(scram.NONCE_BYTES)).decode()
         try:
-            return (yield from scram.server(mechanism, lambda user: self._credentials(name, user), nonce, self._secret))
+            account, answer = yield from scram.server(mechanism, partial(self._accounts, name), nonce, self._secret)
+            return LoggedIn(account.user, answer, account.expires_at, account.by_token)
         except scram.Refused as refused:
             reason = str(refused) or f"invalid credentials with SASL mechanism {name}"
             raise Failed(f"Authentication failed during authentication due to {reason}") from None
@@ -100,12 +116,14 @@ def client(config: BrokerConfig, entropy: Callable[[int], bytes]) -> tuple[str, 
     return mechanism, client_exchange(mechanism, user, password, b64encode(entropy(scram.NONCE_BYTES)).decode())
 
 
-def client_exchange(mechanism: str, user: str, password: str, nonce: str) -> Generator[bytes, bytes, None]:
-    """A client's side: yields what it sends, is sent what the server answers."""
+def client_exchange(
+    mechanism: str, user: str, password: str, nonce: str, *, by_token: bool = False
+) -> Generator[bytes, bytes, None]:
+    """A client's side: yields what it sends, is sent what the server answers. `by_token` is for SCRAM only."""
     if mechanism == PLAIN:
         yield f"\0{user}\0{password}".encode()
     else:
-        yield from scram.client(scram.MECHANISMS[mechanism], user, password, nonce)
+        yield from scram.client(scram.MECHANISMS[mechanism], user, password, nonce, by_token=by_token)
 
 
 def _login(config: BrokerConfig, mechanism: str) -> jaas.Login:

@@ -54,6 +54,16 @@ def credential(mechanism: Mechanism, salted_password: bytes, salt: bytes, iterat
     return Credential(salt, hashlib.new(mechanism.digest, client_key).digest(), server_key, iterations)
 
 
+class Account(NamedTuple):
+    """Whom a name logs in. A delegation token's name logs in the token's owner, until the token expires (`expires_at`,
+    wall clock)."""
+
+    user: str
+    credential: Credential
+    expires_at: int | None = None
+    by_token: bool = False
+
+
 def salted(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
     return hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
 
@@ -79,19 +89,22 @@ class Refused(Exception):
 
 
 _FIRST = re.compile(
-    r"(?P<header>n,(?:a=(?P<authzid>[^,]+))?,)(?P<bare>n=(?P<user>[^,]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[A-Za-z]=[^,]*)*))"
+    r"(?P<header>n,(?:a=(?P<authzid>[^,]+))?,)(?P<bare>n=(?P<user>[^,]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[A-Za-z]+=[^,]*)*))"
 )
 _FINAL = re.compile(
     r"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[^,]+)(?:,[A-Za-z]=[^,]*)*?),p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
 
-Lookup = Callable[[str], Credential | None]
+_DELEGATED = "tokenauth"
+
+Lookup = Callable[[str, bool], Account | None]
+"""(name, whether it is the name of a delegation token) → the account."""
 
 
 def server(
     mechanism: Mechanism, lookup: Lookup, nonce: str, secret: bytes
-) -> Generator[bytes, bytes, tuple[str, bytes]]:
-    """The server's side: is sent the client's messages, yields its answer to the first, and returns the user and the
+) -> Generator[bytes, bytes, tuple[Account, bytes]]:
+    """The server's side: is sent the client's messages, yields its answer to the first, and returns the account and the
     answer to the last. Refused where the exchange fails.
 
     An unknown user meets a credential that is made of `secret` and the name: always the same, and never met.
@@ -100,9 +113,10 @@ def server(
     user = first["user"].replace("=2C", ",").replace("=3D", "=")
     if first["authzid"] and first["authzid"].replace("=2C", ",").replace("=3D", "=") != user:
         raise Refused("an authorization id that is different from username")
-    found = lookup(user)
+    extensions = dict(part.partition("=")[::2] for part in first["extensions"].split(","))
+    found = lookup(user, extensions.get(_DELEGATED, "").lower() == "true")
     nobodys = _nobodys(mechanism, user, secret)  # always, so that it takes as long for a known user
-    known = found or nobodys
+    known = nobodys if found is None else found.credential
     both = first["nonce"] + nonce
     answer = f"r={both},s={b64encode(known.salt).decode()},i={known.iterations}"
     final = _matched(_FINAL, (yield answer.encode()))
@@ -113,7 +127,7 @@ def server(
     bound = _decoded(final["binding"]) == first["header"].encode()
     if not (hmac.compare_digest(final["nonce"].encode(), both.encode()) and bound and proven and found is not None):
         raise Refused
-    return user, b"v=" + b64encode(hmac.digest(known.server_key, everything, mechanism.digest))
+    return found, b"v=" + b64encode(hmac.digest(known.server_key, everything, mechanism.digest))
 
 
 def _nobodys(mechanism: Mechanism, user: str, secret: bytes) -> Credential:
@@ -150,10 +164,13 @@ def _xor(proof: bytes, signature: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(proof, signature, strict=True))
 
 
-def client(mechanism: Mechanism, user: str, password: str, nonce: str) -> Generator[bytes, bytes, None]:
+def client(
+    mechanism: Mechanism, user: str, password: str, nonce: str, *, by_token: bool = False
+) -> Generator[bytes, bytes, None]:
     """The client's side: yields its messages, is sent the server's. ApiError where the server cannot prove that it
-    knows the password, or asks for an amount of work that no server needs."""
-    first = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+    knows the password, or asks for an amount of work that no server needs. With `by_token` the user is the id of a
+    delegation token, and the password its HMAC."""
+    first = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}{f',{_DELEGATED}=true' if by_token else ''}"
     answer = (yield f"n,,{first}".encode()).decode(errors="replace")
     fields = _fields(answer)
     try:

@@ -1,13 +1,15 @@
 """TLS and SASL on a client's new connection, before anything else is said there. The clients of
 Tidelog's commands and of Spark use them.
 
-Names are those of Kafka's Java clients. Stores are PEM or PKCS#12, as for brokers; mechanisms are PLAIN and SCRAM.
+Names are those of Kafka's Java clients. Stores are PEM or PKCS#12, as for brokers; mechanisms are PLAIN and SCRAM, this
+one with a delegation token, too (`tokenauth="true"`).
 """
 
 import os
 import socket
 import ssl
 from base64 import b64encode
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +38,8 @@ class Security:
     password: str = field(repr=False)
     client_id: str
     timeout_s: float
+    by_token: bool = False
+    """Whether the user is the id of a delegation token, and the password its HMAC."""
 
     def secure(self, sock: socket.socket, host: str) -> Any:
         """The connected socket, or a stream that replaces it. ApiError if the broker rejects the user, InvalidOption if
@@ -62,7 +66,11 @@ class Security:
             )
 
         exchange = sasl.client_exchange(
-            self.mechanism, self.user, self.password, b64encode(os.urandom(scram.NONCE_BYTES)).decode()
+            self.mechanism,
+            self.user,
+            self.password,
+            b64encode(os.urandom(scram.NONCE_BYTES)).decode(),
+            by_token=self.by_token,
         )
         token = next(exchange)
         with suppress(StopIteration):
@@ -91,13 +99,15 @@ def security_of(options: ClientOptions) -> Security | None:
         raise InvalidOption(f"security.protocol is one of {', '.join(PROTOCOLS)}, not {options.security_protocol!r}")
     if protocol == "PLAINTEXT":
         return None
-    mechanism, user, password = _credentials(options) if protocol.startswith("SASL") else ("", "", "")
+    mechanism, login = _login(options) if protocol.startswith("SASL") else ("", {"username": "", "password": ""})
     timeout_s = options.socket_connection_setup_timeout_ms / 1000
     context = tls.client_context(options) if protocol.endswith("SSL") else None
-    return Security(context, mechanism, user, password, options.client_id, timeout_s)
+    by_token = login.get("tokenauth", "").lower() == "true"
+    return Security(context, mechanism, login["username"], login["password"], options.client_id, timeout_s, by_token)
 
 
-def _credentials(options: ClientOptions) -> tuple[str, str, str]:
+def _login(options: ClientOptions) -> tuple[str, Mapping[str, str]]:
+    """The mechanism, and the options of its JAAS login."""
     mechanism = options.sasl_mechanism.upper()
     if mechanism not in sasl.SUPPORTED:
         raise InvalidOption(f"sasl.mechanism is one of {', '.join(sasl.SUPPORTED)}, not {options.sasl_mechanism!r}")
@@ -106,7 +116,7 @@ def _credentials(options: ClientOptions) -> tuple[str, str, str]:
     login = jaas.parse(options.sasl_jaas_config).options
     if not {"username", "password"} <= login.keys():
         raise InvalidOption('sasl.jaas.config needs username="…" and password="…"')
-    return mechanism, login["username"], login["password"]
+    return mechanism, login
 
 
 def _call(sock: socket.socket, key: int, request: Any, client_id: str) -> Any:
