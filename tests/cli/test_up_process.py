@@ -2,7 +2,11 @@
 
 import os
 import re
+import shlex
 import signal
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
 
 from tests.cli.commands import PATIENCE_S, ended, line_with, running
 from tidelog.shell.transport import Producer
@@ -82,3 +86,51 @@ def test_a_broker_runs_from_kafkas_own_file(tmp_path):
         out, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, out) == (1, "")
         assert err == "num.partitions must be a 32-bit integer of at least 1, not 'x'\n"
+
+
+def test_a_secured_cluster_is_one_flag(tmp_path):
+    users = tmp_path / "users"
+    users.write_text("# two\nSCRAM-SHA-256=[name=bob,password=builder]\n\nSCRAM-SHA-512=[name=eve,password=apple]\n")
+    up = ("up", "--brokers", 2, "--data", tmp_path / "data", "--port", 0)
+    with running(*up, "--secure", "--add-scram", f"@{users}") as process:
+        ready, file, example = (process.stdout.readline() for _ in range(3))
+        address = ready.split()[1].partition(",")[0]
+        assert file == f"Options of the user admin, for every client: {tmp_path}/data/security/client.properties\n"
+        command = shlex.split(example.removeprefix("Example: tidelog "))
+        assert run_command(*command) == (0, "")
+        for user, password, mechanism in (("bob", "builder", "SCRAM-SHA-256"), ("eve", "apple", "SCRAM-SHA-512")):
+            options = {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": mechanism,
+                "sasl.username": user,
+                "sasl.password": password,
+                "ssl.ca.location": str(tmp_path / "data/security/ca.pem"),
+            }
+            assert AdminClient({"bootstrap.servers": address, **options}).list_topics(timeout=60).brokers
+        process.terminate()
+        assert ended(process) == (0, "")
+    with running(*up) as process:
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, out) == (1, "")
+        assert err == f"The cluster in {tmp_path}/data is secured: start it with --secure.\n"
+    before = Path(file.split()[-1]).read_text()
+    given = "SCRAM-SHA-512=[name=eve,password=orange]"
+    with running(*up, "--secure", "--add-scram", given) as process:
+        assert process.stdout.readline().startswith("ready ")
+        assert process.stdout.readline() == file
+        example = process.stdout.readline()
+        assert run_command(*shlex.split(example.removeprefix("Example: tidelog "))) == (0, "")
+        assert "visible to other users" in process.stderr.readline()
+    assert Path(file.split()[-1]).read_text() == before
+
+
+def run_command(*arguments):
+    with running(*arguments) as process:
+        out, _ = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out
+
+
+def test_up_without_the_flag_refuses_a_folder_that_was_only_half_secured(tmp_path):
+    (tmp_path / "security").mkdir()
+    assert run_command("up", "--brokers", 1, "--data", tmp_path, "--port", 0) == (1, "")
+    assert not (tmp_path / "broker-0").exists()

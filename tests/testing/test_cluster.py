@@ -4,9 +4,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer as ConfluentProducer
 
 from tests.waiting import wait_for
 from tidelog.client.admin import ANY
+from tidelog.client.options import AdminOptions
+from tidelog.client.properties import keywords, renamed
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.shell.log_dir_lock import CannotStart
 from tidelog.shell.transport import Admin, Consumer, Producer
@@ -129,3 +132,22 @@ def test_a_created_topic_is_known_to_every_broker_with_its_options():
         with pytest.raises(ApiError) as refused:
             cluster.create_topic("t")
         assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_a_secured_cluster_serves_who_has_its_options_and_nobody_else():
+    with Cluster(brokers=2, secure=True) as cluster:
+        cluster.create_topic("t", replicas=2, min_insync_replicas=2)
+        producer = ConfluentProducer({**cluster.client_options, "linger.ms": 0})
+        producer.produce("t", b"one")
+        assert producer.flush(60) == 0
+        wrong = keywords(AdminOptions, renamed({**cluster.client_options, "sasl.password": "wrong"}))
+        with Admin(cluster.bootstrap, **wrong) as admin, pytest.raises(ApiError, match="refuses user 'admin'"):
+            admin.ask(MetadataRequest(topics=[]), ANY)
+        with Admin(cluster.bootstrap, default_api_timeout_ms=200) as plain, pytest.raises(ApiError):
+            plain.ask(MetadataRequest(topics=[]), ANY)
+
+
+def test_the_options_of_a_plain_cluster_are_its_address():
+    cluster = Cluster(brokers=1)
+    assert cluster.client_options == {"bootstrap.servers": cluster.bootstrap}
+    cluster.close()

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tidelog.cli.options import CommandFailed, file_options
@@ -56,19 +56,13 @@ def connect(bootstrap: str, command_config: str | None = None, *, timeout_ms: in
     """An admin client of the cluster; CommandFailed if no address accepts a connection."""
     check_reachable(bootstrap)
     options = {"default.api.timeout.ms": str(timeout_ms), "client.id": "tidelog-cli", **file_options(command_config)}
-    return Admin(bootstrap, **parse_client_options(AdminOptions, options))
-
-
-def parse_client_options(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, Any]:
-    """A client's options, parsed from strings by Kafka's names; InvalidOption if one is unknown or malformed."""
-    parsed = properties.options(kind, given)
-    return {field.name: getattr(parsed, field.name) for field in fields(kind)}
+    return Admin(bootstrap, **properties.keywords(AdminOptions, options))
 
 
 def given_client_options(command_config: str | None) -> dict[str, Any]:
     """The options of every client that a file sets, for code that makes clients of several kinds."""
     given = file_options(command_config)
-    parsed = parse_client_options(ClientOptions, given)
+    parsed = properties.keywords(ClientOptions, given)
     return {name: value for name, value in parsed.items() if name.replace("_", ".") in given}
 
 

@@ -1,11 +1,16 @@
 """`tidelog up` and `tidelog broker`: several brokers as processes under a supervisor, or one broker in this process."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.options import Pair, usage_error
+from tidelog.cli.options import Pair, flag, usage_error
+
+if TYPE_CHECKING:
+    from tidelog.security.added_users import User
 
 MAX_BROKERS = 100
 HIGHEST_PORT = 65_535
@@ -34,6 +39,14 @@ HIGHEST_PORT = 65_535
 )
 @click.option("--restart", is_flag=True, help="Restart a broker that exits unexpectedly.")
 @click.option("--override", "overrides", type=Pair(), multiple=True, help="Option for every broker; repeatable.")
+@flag("secure", "Use TLS, an administrator's password and ACLs, created in --data/security.")
+@click.option(
+    "--add-scram",
+    "users",
+    metavar="USER|@FILE",
+    multiple=True,
+    help="SCRAM user to add, as SCRAM-SHA-512=[name=NAME,password=PASSWORD], or a file of them; repeatable.",
+)
 def up(
     brokers: int,
     folder: Path,
@@ -41,11 +54,17 @@ def up(
     metadata: str | None,
     restart: bool,
     overrides: tuple[tuple[str, str], ...],
+    secure: bool,
+    users: tuple[str, ...],
 ) -> None:
     """Run a cluster of several brokers on this machine until Ctrl-C or SIGTERM.
 
     Prints one line, `ready host:port,…`, once a controller is elected and every broker knows all others. Broker N keeps
     its data in the folder broker-N, and its process ID in the file `pid` there.
+
+    With --secure, clients need TLS and a password, and only the user `admin` may do anything until ACLs allow more. Two
+    more lines name the file with the options for clients, which only you can read, and a command that uses it. A
+    secured cluster must be started with --secure again.
     """
     if port + brokers - 1 > HIGHEST_PORT:
         raise usage_error(
@@ -59,8 +78,25 @@ def up(
     BrokerConfig.validate(given)
     for name in BrokerConfig.unknown(given):
         click.echo(f"Unknown broker option {name}: it has no effect.", err=True)
-    code = supervisor.up(folder, brokers=brokers, port=port, overrides=given, restart=restart)
+    code = supervisor.up(
+        folder, brokers=brokers, port=port, overrides=given, restart=restart, secure=secure, users=_users(users)
+    )
     click.get_current_context().exit(code)
+
+
+def _users(given: Sequence[str]) -> list["User"]:
+    """The users of `--add-scram`; other users of the machine can see what is on the command line."""
+    from tidelog.security.added_users import parse
+
+    texts: list[str] = []
+    for text in given:
+        if text.startswith("@"):
+            lines = Path(text[1:]).read_text(encoding="utf-8").splitlines()
+            texts += [line for line in lines if line.strip() and not line.startswith("#")]
+        else:
+            click.echo("A password on the command line is visible to other users: use --add-scram @FILE.", err=True)
+            texts.append(text)
+    return [parse(text, os.urandom) for text in texts]
 
 
 def _store_override(metadata: str | None, given: Mapping[str, str]) -> dict[str, str]:

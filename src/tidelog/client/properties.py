@@ -5,7 +5,7 @@ Names are those of Kafka's Java clients; the few of librdkafka that name a user 
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tidelog.client.options import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions, parse
 from tidelog.config import properties
@@ -74,6 +74,12 @@ def options(kind: type[O], given: Mapping[str, str]) -> O:
     all of them. InvalidOption for a name that no client has, and for a value of the wrong type."""
     own = {each.name.replace("_", ".") for each in fields(kind)}
     return parse(kind, {name: text for name, text in given.items() if name in own or not _is_of_other_clients(name)})
+
+
+def keywords(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, Any]:
+    """The options as keyword arguments of the client; InvalidOption if one is unknown or malformed."""
+    parsed = options(kind, given)
+    return {field.name: getattr(parsed, field.name) for field in fields(kind)}
 
 
 def _is_of_other_clients(name: str) -> bool:

@@ -26,6 +26,8 @@ class Child:
 
     The child's stdin is a pipe that closes when the supervisor ends, even if it is killed; the child prints its
     listeners on stdout.
+
+    `protocol` is that of the clients' listener. `umask` is that of the process; -1 leaves it as it is.
     """
 
     number: int
@@ -39,6 +41,8 @@ class Child:
     prefix: Sequence[str] = ()
     log: Path | None = None
     more_listeners: Sequence[str] = ()
+    protocol: str = "PLAINTEXT"
+    umask: int = -1
 
     def __repr__(self) -> str:
         return f"Child(broker {self.number}, port {self.port}, pid {self.pid})"
@@ -51,23 +55,26 @@ class Child:
         assert self.process is None, self
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "server.properties"
-        file.write_text(properties.text(self._properties()), encoding="utf-8")
+        file.touch(mode=0o600)
+        file.chmod(0o600)  # an override may be a password
+        file.write_text(properties.text(self.properties()), encoding="utf-8")
         command = [*self.prefix, sys.executable, "-m", "tidelog.shell.broker", str(file), "--supervised"]
         with ExitStack() as stack:
             log = None if self.log is None else stack.enter_context(self.log.open("ab"))
             # Its own process group: Ctrl-C in a terminal reaches only the supervisor, which then stops the brokers.
             self.process = subprocess.Popen(  # noqa: S603 (our own program)
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, process_group=0
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, process_group=0, umask=self.umask
             )
         self.pidfd = os.pidfd_open(self.process.pid)
         self.listening = False
         (self.folder / "pid").write_text(f"{self.process.pid}\n", encoding="ascii")
 
-    def _properties(self) -> dict[str, str]:
+    def properties(self) -> dict[str, str]:
+        """The broker's options."""
         between = self.more_listeners or (f"{INTER_BROKER_LISTENER}://{self.host}:0",)
         return {
             "node.id": str(self.number),
-            "listeners": ",".join((f"PLAINTEXT://{self.host}:{self.port}", *between)),
+            "listeners": ",".join((f"{self.protocol}://{self.host}:{self.port}", *between)),
             "log.dirs": str(self.folder),
             **self.options,
         }

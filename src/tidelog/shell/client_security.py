@@ -42,10 +42,16 @@ class Security:
     """Whether the user is the id of a delegation token, and the password its HMAC."""
 
     def secure(self, sock: socket.socket, host: str) -> Any:
-        """The connected socket, or a stream that replaces it. ApiError if the broker rejects the user, InvalidOption if
-        its certificate is not trusted, OSError if the connection fails."""
+        """The connected socket, or a stream that replaces it, not blocking. Raises what `log_in` raises."""
         sock.settimeout(self.timeout_s)
-        secured: Any = sock
+        secured = self.log_in(sock, host)
+        secured.setblocking(False)
+        return TlsStream(secured) if isinstance(secured, ssl.SSLSocket) else secured
+
+    def log_in(self, sock: socket.socket, host: str) -> socket.socket | ssl.SSLSocket:
+        """The connected socket, or one with TLS that replaces it. ApiError if the broker rejects the user,
+        InvalidOption if its certificate is not trusted, OSError if the connection fails."""
+        secured: socket.socket | ssl.SSLSocket = sock
         if self.context is not None:
             secured = _wrapped(self.context, sock, host)
         try:
@@ -54,8 +60,7 @@ class Security:
         except BaseException:
             secured.close()
             raise
-        secured.setblocking(False)
-        return TlsStream(secured) if self.context is not None else sock
+        return secured
 
     def _authenticate(self, sock: socket.socket, host: str) -> None:
         response = _call(sock, HANDSHAKE, SaslHandshakeRequest(mechanism=self.mechanism), self.client_id)

@@ -7,25 +7,34 @@ killed.
 import errno
 import os
 import select
+import shlex
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from tidelog.config import listeners
+from tidelog.config.broker import BrokerConfig
 from tidelog.effects import FileSlice
-from tidelog.errors import ProtocolViolation
+from tidelog.errors import ApiError, ProtocolViolation
+from tidelog.security.added_users import User
 from tidelog.shell.blocking_frames import receive_frame
 from tidelog.shell.child import Child
 from tidelog.shell.connections import acceptor
 from tidelog.shell.disk import LOCK_FILE, is_locked
-from tidelog.shell.store import zookeeper_session_file
+from tidelog.shell.secure_folder import ADMIN, ONLY_OWNER, PROTOCOL, SecureFolder
+from tidelog.shell.store import scram_users, zookeeper_session_file
+from tidelog.shell.store.store_address import StoreUnavailable, address_of
 from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.topics.metadata import MetadataRequest
+
+if TYPE_CHECKING:  # a cluster without security does not load TLS
+    from tidelog.shell.client_security import Security
 
 READY_S = 60.0
 RETRY_S = 0.01
@@ -47,7 +56,8 @@ class BrokerRefused(NotReady):
 class Supervisor:
     """`brokers` processes with their data below `folder`, on `port` and the following ones (0: free ones).
 
-    `overrides` are options of every broker. `report` is called with a line whenever a broker ends unexpectedly.
+    `overrides` are options of every broker. `report` is called with a line whenever a broker ends unexpectedly. With
+    `secure` the cluster uses a `SecureFolder`. `users` are added to the metadata store at each start.
     """
 
     def __init__(
@@ -59,17 +69,26 @@ class Supervisor:
         host: str = "127.0.0.1",
         overrides: Mapping[str, str] | None = None,
         restart: bool = False,
+        secure: bool = False,
+        users: Sequence[User] = (),
         report: Callable[[str], None] | None = None,
     ) -> None:
         self.folder = Path(folder).absolute()
         self.restart = restart
+        self.security = SecureFolder(self.folder) if secure else None
+        self._users = users
         self._report = report or print_line
         options = {**cluster_options(self.folder, brokers, overrides), **(overrides or {})}
         self.children = [
             Child(number, self.folder / f"broker-{number}", host, port + number if port else 0, options)
             for number in range(brokers)
         ]
+        if self.security is not None:
+            self.security.check(overrides or {})
+            for child in self.children:
+                secure_child(child, self.security)
         self._started_at: dict[int, float] = {}
+        self._client_security: Security | None = None
 
     def __repr__(self) -> str:
         return f"Supervisor({self.folder}, {self.children})"
@@ -89,6 +108,7 @@ class Supervisor:
         """Start all brokers and wait until each one's metadata lists all of them and a controller. NotReady, without
         any change, if a cluster already runs in the folder or a port is taken."""
         self._check_free()
+        self._prepare()
         try:
             for child in self.children:
                 self.start_broker(child.number)
@@ -96,6 +116,30 @@ class Supervisor:
         except BaseException:
             self.stop()
             raise
+
+    def _prepare(self) -> None:
+        """Create what the folder of a secured cluster lacks, and add users to the metadata store."""
+        if self.security is None:
+            if SecureFolder(self.folder).exists:
+                raise NotReady(f"The cluster in {self.folder} is secured: start it with --secure.")
+            self._add_users(self._users)
+            return
+        self.security.prepare([host for child in self.children for host in _hosts(child)])
+        self._add_users(self._users)
+        self._add_users([self.security.administrator()], only_missing=True)
+        self._client_security = self.security.client_security()
+
+    def _add_users(self, users: Sequence[User], *, only_missing: bool = False) -> None:
+        if not users:
+            return
+        before = os.umask(ONLY_OWNER)
+        try:
+            address = address_of(BrokerConfig(self.children[0].properties()))
+            scram_users.add(address, users, only_missing=only_missing)
+        except StoreUnavailable as error:
+            raise NotReady(str(error)) from None
+        finally:
+            os.umask(before)
 
     def _check_free(self) -> None:
         """Fail before anything is started: brokers would detect this themselves, but the others would be running by
@@ -133,7 +177,7 @@ class Supervisor:
                 raise (BrokerRefused if is_refusal else NotReady)(f"broker {child.number} ended {ended}")
         wanted = frozenset(child.number for child in running)
         for child in running:
-            while not is_complete(metadata_view(child.host, child.port), wanted):
+            while not is_complete(metadata_view(child.host, child.port, self._client_security), wanted):
                 if child.process is None or child.process.poll() is not None:
                     raise NotReady(f"broker {child.number} ended {child.reap()}")
                 if time.monotonic() > deadline:
@@ -192,6 +236,19 @@ def cluster_options(folder: Path, brokers: int, given: Mapping[str, str] | None 
     }
 
 
+def secure_child(child: Child, folder: SecureFolder) -> None:
+    """Make a broker one of a secured cluster."""
+    child.options = {**child.options, **folder.options()}
+    child.protocol = PROTOCOL
+    child.umask = ONLY_OWNER
+
+
+def _hosts(child: Child) -> list[str]:
+    """The hosts by which clients and brokers reach the broker."""
+    found = [child.host, *(each.host for each in listeners.advertised(BrokerConfig(child.properties())))]
+    return [host for host in found if host not in ("", "0.0.0.0", "::")]  # noqa: S104 (compared, not bound)
+
+
 def up(
     folder: str | Path,
     *,
@@ -199,10 +256,15 @@ def up(
     port: int = 9092,
     overrides: Mapping[str, str] | None = None,
     restart: bool = False,
+    secure: bool = False,
+    users: Sequence[User] = (),
 ) -> int:
-    """Run a cluster until SIGTERM or SIGINT; print one line `ready host:port,…`; return the exit code."""
+    """Run a cluster until SIGTERM or SIGINT; print one line `ready host:port,…`, and two more if it is secured; return
+    the exit code."""
     with _stop_signals() as wake_fd:
-        supervisor = Supervisor(folder, brokers=brokers, port=port, overrides=overrides, restart=restart)
+        supervisor = Supervisor(
+            folder, brokers=brokers, port=port, overrides=overrides, restart=restart, secure=secure, users=users
+        )
         try:
             supervisor.start()
         except NotReady as error:
@@ -211,10 +273,20 @@ def up(
             return 1
         try:
             print("ready", supervisor.bootstrap, flush=True)  # noqa: T201
+            if supervisor.security is not None:
+                print(_next_steps(supervisor.bootstrap, supervisor.security), flush=True)  # noqa: T201
             supervisor.watch(wake_fd)
         finally:
             supervisor.stop()
     return 0
+
+
+def _next_steps(bootstrap: str, security: SecureFolder) -> str:
+    first, file = bootstrap.partition(",")[0], security.client_file
+    return (
+        f"Options of the user {ADMIN}, for every client: {file}\n"
+        f"Example: tidelog topics --list --bootstrap-server {first} --command-config {shlex.quote(str(file))}"
+    )
 
 
 @contextmanager
@@ -244,15 +316,18 @@ class MetadataView:
     controller: int = NO_CONTROLLER
 
 
-def metadata_view(host: str, port: int, timeout_s: float = 1.0) -> MetadataView:
-    """The broker's metadata; an empty view if it does not answer yet."""
+def metadata_view(host: str, port: int, security: "Security | None" = None, *, timeout_s: float = 1.0) -> MetadataView:
+    """The broker's metadata; an empty view if it does not answer yet, or does not know the user yet."""
     try:
-        with socket.create_connection((host, port), timeout=timeout_s) as sock:
+        with ExitStack() as stack:
+            sock = stack.enter_context(socket.create_connection((host, port), timeout=timeout_s))
+            if security is not None:
+                sock = stack.enter_context(security.log_in(sock, host))
             request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
             parts = encode_request(METADATA, METADATA_VERSION, 1, "tidelog-up", request)
             sock.sendall(b"".join(part for part in parts if not isinstance(part, FileSlice)))
             _, response = decode_response(METADATA, METADATA_VERSION, memoryview(receive_frame(sock)))
-    except (OSError, ProtocolViolation):
+    except (OSError, ProtocolViolation, ApiError):
         return MetadataView()
     return MetadataView(frozenset(broker.node_id for broker in response.brokers), response.controller_id)
 

@@ -43,13 +43,14 @@ class Broker:
     """A broker that can be started, stopped and killed. `port` is 0 until the first start and then stays the same;
     `brokers_port`, the port of the listener between brokers, changes at each start. `logger` has its log lines."""
 
-    def __init__(self, number: int, folder: Path, options: Mapping[str, str]) -> None:
+    def __init__(self, number: int, folder: Path, options: Mapping[str, str], protocol: str = "PLAINTEXT") -> None:
         self.id = number
         self.folder = folder
         self.port = self.brokers_port = 0
         self.crashed = False
         self.logger = RecordingLogger(f"broker-{number}")
         self._options = options
+        self._protocol = protocol
         self._hosted: HostedBroker | None = None
         self._thread: Thread | None = None
 
@@ -78,15 +79,15 @@ class Broker:
             began.put(None)
 
         try:
-            self._hosted = HostedBroker(BrokerConfig(self._properties()), self.logger, opened)
+            self._hosted = HostedBroker(BrokerConfig(self.properties()), self.logger, opened)
             self.crashed |= self._hosted.run() != 0
         except Exception as error:  # noqa: BLE001 (raised by the caller of `start`)
             began.put(error)
 
-    def _properties(self) -> dict[str, str]:
+    def properties(self) -> dict[str, str]:
         return {
             "node.id": str(self.id),
-            "listeners": f"PLAINTEXT://{self.address},{INTER_BROKER_LISTENER}://127.0.0.1:0",
+            "listeners": f"{self._protocol}://{self.address},{INTER_BROKER_LISTENER}://127.0.0.1:0",
             "log.dirs": str(self.folder),
             **self._options,
         }

@@ -4,15 +4,23 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from tidelog.client.options import AdminOptions
+from tidelog.client.properties import keywords
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.shell.secure_folder import PROTOCOL, SecureFolder
+from tidelog.shell.store import scram_users
+from tidelog.shell.store.store_address import address_of
 from tidelog.shell.supervisor import cluster_options, is_complete, metadata_view
 from tidelog.shell.transport import Admin
 from tidelog.testing.broker import START_S, Broker, BrokerCrashed
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+
+if TYPE_CHECKING:
+    from tidelog.shell.client_security import Security
 
 RETRY_S = 0.003
 QUICK = {
@@ -27,7 +35,8 @@ class Cluster:
     """`with Cluster(brokers=3, min_insync_replicas=2) as cluster:` and clients connect to `cluster.bootstrap`.
 
     Overrides are options of every broker, as keywords with '_' for '.', or by Kafka's names in `options`. Without
-    `folder` the data is deleted when the cluster is closed.
+    `folder` the data is deleted when the cluster is closed. With `secure`, clients need what is in `client_options`:
+    TLS, and the password of the user `admin`, who may do everything.
     """
 
     def __init__(
@@ -35,6 +44,7 @@ class Cluster:
         brokers: int = 3,
         *,
         folder: str | Path | None = None,
+        secure: bool = False,
         options: Mapping[str, str] | None = None,
         **overrides: object,
     ) -> None:
@@ -47,7 +57,15 @@ class Cluster:
         self.folder = Path(self._temporary.name if self._temporary else str(folder)).absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
         everywhere = {**cluster_options(self.folder, brokers, given), **QUICK, **given}
-        self.brokers = [Broker(number, self.folder / f"broker-{number}", everywhere) for number in range(brokers)]
+        self.security = SecureFolder(self.folder) if secure else None
+        if self.security is not None:
+            self.security.check(given)
+            everywhere |= self.security.options()
+        protocol = PROTOCOL if secure else "PLAINTEXT"
+        self.brokers = [
+            Broker(number, self.folder / f"broker-{number}", everywhere, protocol) for number in range(brokers)
+        ]
+        self._client_security: Security | None = None
 
     def __repr__(self) -> str:
         return f"Cluster({self.brokers})"
@@ -71,8 +89,20 @@ class Cluster:
         """`host:port,…` of all brokers, running or not."""
         return ",".join(broker.address for broker in self.brokers)
 
+    @property
+    def client_options(self) -> dict[str, str]:
+        """A client's options by librdkafka's names, once the cluster has started; others are in
+        `security.client_file`, for Kafka's tools."""
+        found = {"bootstrap.servers": self.bootstrap}
+        return found if self.security is None else found | self.security.librdkafka_options()
+
     def start(self, broker: int | None = None) -> None:
         """Start one broker, or all that are down, and wait until every running one knows all of them."""
+        if self.security is not None and self._client_security is None:
+            self.security.prepare([])
+            address = address_of(BrokerConfig(self.brokers[0].properties()))
+            scram_users.add(address, [self.security.administrator()], only_missing=True)
+            self._client_security = self.security.client_security()
         starting = [each for each in self.brokers if not each.is_running and broker in (None, each.id)]
         began = [each.start() for each in starting]
         for queue in began:
@@ -95,7 +125,7 @@ class Cluster:
         wanted = frozenset(broker.id for broker in running)
         deadline = time.monotonic() + within_s
         for broker in running:
-            while not is_complete(metadata_view("127.0.0.1", broker.port), wanted):
+            while not is_complete(metadata_view("127.0.0.1", broker.port, self._client_security), wanted):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{broker} does not know all brokers after {within_s:g} s")
                 time.sleep(RETRY_S)
@@ -113,7 +143,8 @@ class Cluster:
             replication_factor=min(3, len(running)) if replicas is None else replicas,
             configs=[CreatableTopicConfig(name=_dotted(key), value=_text(value)) for key, value in options.items()],
         )
-        with Admin(self.bootstrap) as admin:
+        options = {} if self.security is None else keywords(AdminOptions, self.security.client_options())
+        with Admin(self.bootstrap, **options) as admin:
             result = admin.ask(CreateTopicsRequest(topics=[topic])).topics[0]
             if result.error_code:
                 raise ApiError(ErrorCode(result.error_code), result.error_message)

@@ -89,11 +89,12 @@ def consume(**given: Any) -> None:
     }
     options = client_options(given["command_config"], given["command_properties"], flags)
     group = given["group"] or options.pop("group.id", None)
-    from tidelog.cli.admin_requests import check_reachable, parse_client_options
+    from tidelog.cli.admin_requests import check_reachable
     from tidelog.client.options import ConsumerOptions
+    from tidelog.client.properties import keywords
     from tidelog.shell.transport import Consumer
 
-    found = parse_client_options(ConsumerOptions, {"client.id": "tidelog-consume", **options})
+    found = keywords(ConsumerOptions, {"client.id": "tidelog-consume", **options})
     del found["group_id"]  # passed to the consumer separately
     check_reachable(given["bootstrap_server"])
     with Consumer(given["bootstrap_server"], group, **found) as consumer:

@@ -85,11 +85,12 @@ def produce(**given: Any) -> None:
         "batch.size": given["batch_size"],
     }
     options = client_options(given["command_config"], given["command_properties"], flags)
-    from tidelog.cli.admin_requests import check_reachable, parse_client_options
+    from tidelog.cli.admin_requests import check_reachable
     from tidelog.client.options import ProducerOptions
+    from tidelog.client.properties import keywords
     from tidelog.shell.transport import Producer
 
-    found = parse_client_options(ProducerOptions, {"client.id": "tidelog-produce", **options})
+    found = keywords(ProducerOptions, {"client.id": "tidelog-produce", **options})
     check_reachable(given["bootstrap_server"])
     with Producer(given["bootstrap_server"], **found) as producer:
         failed = send_lines(producer, reader, given["topic"], given["partition"], sync=given["sync"])
