@@ -32,7 +32,7 @@ class Pages:
 
     @staticmethod
     def _text(hosted):
-        page = MetricsPage(hosted.node, hosted.server.events)
+        page = MetricsPage(hosted.node, hosted.server)
         answer = SimpleQueue()
         hosted.loop.call_soon_threadsafe(lambda: answer.put(page.text()))
         return answer.get(timeout=PATIENCE_S).decode()

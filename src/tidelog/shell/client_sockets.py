@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tidelog.shell.client_security import Security
 
 MAX_ANSWER_BYTES = 2**31 - 1
-TRUSTED_BYTES = 64 * 1024 * 1024
-"""The length of a response is trusted up to this size: consumers request that much."""
+TRUSTED_BYTES = 4 * 1024 * 1024
+"""What the length of a response alone makes a client allocate."""
 SPARE_BYTES = 32 * 1024 * 1024
 
 _MAX_SLEEP_MS = 60_000

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -30,6 +31,8 @@ class EventLogger:
         self._levels: dict[str, int] = {}
         self._default_level = LEVEL_RANKS["info"]
         self._limits: dict[str, _LineLimit] = {}
+        self.counts: Counter[str] = Counter()
+        """Events by kind, those that were not written included."""
 
     def __repr__(self) -> str:
         return f"EventLogger({self.who})"
@@ -44,6 +47,11 @@ class EventLogger:
         self.write(event.level, event.kind, event.fields)
 
     def write(self, level: str, kind: str, fields: Mapping[str, object]) -> None:
+        self.counts[kind] += 1
+        self.print(level, kind, fields)
+
+    def print(self, level: str, kind: str, fields: Mapping[str, object]) -> None:
+        """Write the line, unless its level or the number of such lines forbids it."""
         family = kind.partition(".")[0]
         if LEVEL_RANKS[level] < self._levels.get(family, self._default_level):
             return

@@ -126,7 +126,7 @@ class HostedBroker:
         from tidelog.shell.metrics_page import MetricsPage  # loaded only if the endpoint is configured
 
         host, _, port = self.config.metrics_listener.rpartition(":")
-        page = MetricsPage(node, server.events)
+        page = MetricsPage(node, server)
         try:
             listening = self.loop.run_until_complete(page.listen(host.strip("[]"), int(port)))
         except (OSError, ValueError) as error:

@@ -18,6 +18,7 @@ from tidelog.node.dispatch import Dispatch
 from tidelog.node.node import Node
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
+from tidelog.shell.connections.arrivals import Arrivals
 
 RUNNING = 3
 PARTITION = ("topic", "partition")
@@ -114,6 +115,14 @@ def metrics(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
     yield gauges("tidelog_replica_lag", "Records that a follower lacks.", (*PARTITION, "replica"), _lags(led))
     kinds = (((kind,), count) for kind, count in sorted(events.items()))
     yield counters("tidelog_events", "Events by kind, such as isr.shrink.", ("kind",), kinds)
+
+
+def memory_pool(arrivals: Arrivals) -> Iterator[Metric]:
+    """kafka.network:type=SocketServer: the memory of requests that are arriving."""
+    used, prefix = arrivals.buffers.used, "kafka_network_socketserver_memorypool"
+    yield gauge(f"{prefix}used", "Bytes held by requests that are arriving.", used)
+    yield gauge(f"{prefix}available", "Bytes left of queued.max.request.bytes.", arrivals.buffers.budget - used)
+    yield gauge("tidelog_network_starved", "Connections that wait for memory.", arrivals.waiting)
 
 
 def _manager(node: Node, replicas: list[Partition], led: list[tuple[Partition, Leader]]) -> Iterator[Metric]:

@@ -37,6 +37,7 @@ from tidelog.effects import (
 from tidelog.log.examination import Verdict
 from tidelog.model import Time
 from tidelog.ports import Disk, Operation
+from tidelog.shell.connections.arrivals import Arrivals
 from tidelog.shell.connections.dialer import Dialer
 from tidelog.shell.connections.handshakes import Handshake
 from tidelog.shell.connections.tls import TlsListeners
@@ -75,7 +76,7 @@ class NodeInputs(Protocol):
 
 
 class Server:
-    """One node on one event loop. `submit` hands operations to the metadata store. `events` counts events by kind."""
+    """One node on one event loop. `submit` hands operations to the metadata store. """
 
     def __init__(
         self,
@@ -92,7 +93,6 @@ class Server:
         self.stopping = False
         """Set when the node has stopped and its logs are closed: callbacks that are still queued on the loop must not
         reach it."""
-        self.events: Counter[str] = Counter()
         self._loop = loop
         self._node = node
         self._logger = logger
@@ -128,6 +128,16 @@ class Server:
 
     def __repr__(self) -> str:
         return f"Server({self._traffic}, {self._thread_pool})"
+
+    @property
+    def events(self) -> Counter[str]:
+        """How many events of each kind there were."""
+        return self._logger.counts
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """The requests that are arriving."""
+        return self._traffic.arrivals
 
     # For the owner of the loop
 
@@ -277,7 +287,6 @@ class Server:
         self._dialer.dial(number, effect.host, effect.port, dialed)
 
     def _event(self, effect: Event) -> None:
-        self.events[effect.kind] += 1
         self._logger.event(effect)
 
     def _stop(self, effect: Stop) -> None:

@@ -33,10 +33,10 @@ class RecordingLogger(EventLogger):
         super().__init__(who)
         self.lines: deque[tuple[str, str, dict[str, object]]] = deque(maxlen=MAX_LOG_LINES)
 
-    def write(self, level: str, kind: str, fields: Mapping[str, object]) -> None:
+    def print(self, level: str, kind: str, fields: Mapping[str, object]) -> None:
         self.lines.append((level, kind, dict(fields)))
         if level == "error":
-            super().write(level, kind, fields)
+            super().print(level, kind, fields)
 
 
 class Broker:

@@ -1,9 +1,13 @@
 """Cutting a stream of bytes into frames: four bytes of length, then that many bytes.
 
-The rule of the buffers: a view that `received` returned is good until `buffer` is called again on this reader or on
-one that shares its `Buffers`. Many small frames are cut from one scratch buffer without a copy, and what is left of an
-incomplete frame waits outside of it. A longer frame is received straight into a buffer of its own, which is used again
-only when no view of it lives.
+The rule of the buffers: a view that `received` returned is good until `buffer` or `recycle` is called on this reader, or
+`buffer` on one that shares its `Buffers`. Many small frames are cut from one scratch buffer without a copy, and what is
+left of an incomplete frame waits outside of it. A longer frame is received straight into a buffer of its own, which is
+used again only when no view of it lives.
+
+A length alone makes nobody allocate much: a buffer of its own begins with `trusted` bytes, unless one that is there
+already fits, and is doubled as bytes arrive. All readers of a `Buffers` share a budget. A reader that needs more than is
+left is starved (`is_starved`): its owner reads nothing until `grow` succeeds.
 """
 
 from collections.abc import Sequence
@@ -16,16 +20,21 @@ SCRATCH_BYTES = 256 * 1024
 
 _PREFIX = Struct(">i")
 _STRAIGHT_BYTES = 16 * 1024  # an incomplete frame longer than this gets its own buffer
-TRUSTED_BYTES = 2 * 1024 * 1024
+TRUSTED_BYTES = 64 * 1024
 _SPARE_BYTES = 8 * 1024 * 1024
 _GRAIN = 64 * 1024  # own buffers come in multiples of this, so that frames of similar size can use them again
+_TIGHT_BYTES = 4 * 1024  # what is read at once of a new frame while the budget is used up
+UNLIMITED = 2**63 - 1
 
 
 class Buffers:
     """The memory of all readers on one event loop, where `buffer`, the receiving and `received` follow at once. Of long
-    frames' buffers it keeps `spare` bytes for the next ones."""
+    frames' buffers it keeps `spare` bytes for the next ones. `used` is what incomplete frames hold, and those whose
+    views may still be needed; it exceeds the budget only if an owner insists (`FrameReader.grow`)."""
 
-    def __init__(self, spare: int = _SPARE_BYTES) -> None:
+    def __init__(self, spare: int = _SPARE_BYTES, budget: int = UNLIMITED) -> None:
+        self.budget = budget
+        self.used = 0
         self._spare_bytes = spare
         self._spares: list[bytearray] = []
 
@@ -33,16 +42,16 @@ class Buffers:
     def scratch(self) -> memoryview:
         return memoryview(bytearray(SCRATCH_BYTES))
 
-    def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes with any content."""
+    def spare(self, size: int) -> bytearray | None:
+        """A buffer of at least `size` bytes that is there already, with any content."""
         for index, spare in enumerate(self._spares):
-            if size <= len(spare) <= 2 * size + _GRAIN:
+            if size <= len(spare) <= 2 * size + _GRAIN and self.used + len(spare) <= self.budget:
                 return self._spares.pop(index)
-        return bytearray(-(-size // _GRAIN) * _GRAIN)
+        return None
 
     def give(self, buffer: bytearray) -> None:
         """Keep the buffer for later, unless views of it live or enough is kept."""
-        if len(buffer) + sum(map(len, self._spares)) > self._spare_bytes:
+        if len(buffer) < _GRAIN or len(buffer) + sum(map(len, self._spares)) > self._spare_bytes:
             return
         try:
             buffer.append(buffer.pop())  # a bytearray refuses to change its size while it is viewed
@@ -65,6 +74,7 @@ class FrameReader:
         self._own_end = 0  # how far it may be filled: the whole frame, or what its sender is trusted with
         self._frame_length = 0
         self._used: bytearray | None = None  # the own buffer whose view was handed out last
+        self._charged = 0  # this reader's part of `Buffers.used`
         self._expects_long = False
 
     def __repr__(self) -> str:
@@ -76,11 +86,26 @@ class FrameReader:
         """Whether the stream may end here without having cut off a frame."""
         return self._own is None and not self._head
 
+    @property
+    def arrived(self) -> int:
+        """How many bytes of the incomplete frame have come."""
+        return len(self._head) if self._own is None else self._own_filled
+
+    @property
+    def held(self) -> int:
+        """The bytes of memory that the reader holds, apart from what all share."""
+        return self._charged
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether the incomplete frame needs more memory than the budget has: nothing can be received."""
+        return self._own is not None and self._own_filled == self._own_end
+
     def buffer(self) -> memoryview:
-        """Where to receive next; never empty. Views handed out before are dead from here on."""
+        """Where to receive next; never empty, unless the reader is starved. Views handed out before are dead from here
+        on."""
         if self._used is not None:
-            self._buffers.give(self._used)
-            self._used = None
+            self.recycle()
         if self._own is not None:
             return memoryview(self._own)[self._own_filled : self._own_end]
         scratch = self._buffers.scratch
@@ -88,7 +113,25 @@ class FrameReader:
         if have:
             scratch[:have] = self._head
         # After a long frame the next one is probably long too: less of it goes the way through the scratch buffer.
+        if self._buffers.used >= self._buffers.budget:
+            return scratch[have : have + _TIGHT_BYTES]
         return scratch[have:_STRAIGHT_BYTES] if self._expects_long and have < _STRAIGHT_BYTES else scratch[have:]
+
+    def recycle(self) -> None:
+        """The frame that came last is not needed any more: its buffer may be used again."""
+        if self._used is not None:
+            self._buffers.give(self._used)
+            self._used = None
+            self._charge(len(self._head) if self._own is None else len(self._own))
+
+    def release(self) -> None:
+        """The connection has ended: give up everything."""
+        self._head, self._own, self._used = b"", None, None
+        self._charge(0)
+
+    def _charge(self, size: int) -> None:
+        self._buffers.used += size - self._charged
+        self._charged = size
 
     def received(self, count: int) -> list[memoryview]:
         """The frames that are complete with the `count` bytes that are now in `buffer`. ProtocolViolation for a
@@ -111,6 +154,8 @@ class FrameReader:
                 return frames
             frames.append(scratch[start:position])
         self._head = bytes(scratch[position:end])
+        if self._head or self._charged:
+            self._charge(len(self._head))
         self._expects_long = False
         return frames
 
@@ -139,31 +184,51 @@ class FrameReader:
         """Set the incomplete frame aside, from where the scratch buffer can be used again."""
         if length <= _STRAIGHT_BYTES - _PREFIX.size:
             self._head = _PREFIX.pack(length) + part
+            self._charge(len(self._head))
             return
-        self._own_end = min(length, max(self.trusted, 2 * len(part)))
-        self._own = self._buffers.take(self._own_end)
+        self._charge(0)
         self._frame_length = length
         self._own_filled = len(part)
-        self._own[: len(part)] = part
+        self._allocate(min(length, max(self.trusted, 2 * len(part))), least=len(part))[: len(part)] = part
+
+    def _allocate(self, size: int, least: int) -> bytearray:
+        """A buffer for the incomplete frame: the whole of it if one is there already, else of `size` bytes, or `least`
+        where the budget has no more."""
+        own = self._buffers.spare(self._frame_length)
+        if own is not None:
+            size = self._frame_length
+        else:
+            free = self._buffers.budget - self._buffers.used
+            size = size if size <= free else least
+            own = bytearray(size if size < _GRAIN else -(-size // _GRAIN) * _GRAIN)
+        self._own, self._own_end = own, size
+        self._charge(len(own))
+        return own
 
     def _received_own(self, own: bytearray, count: int) -> list[memoryview]:
         self._own_filled += count
         if self._own_filled < self._own_end:
             return []
         if self._own_end < self._frame_length:
-            self._grow(own)
+            self.grow()
             return []
         self._own = None
         self._used = own
         self._expects_long = True
         return [memoryview(own)[: self._frame_length]]
 
-    def _grow(self, own: bytearray) -> None:
-        """The sender of a very long frame has shown as many bytes as it was trusted with: trust it with twice that."""
-        self._own_end = min(2 * self._own_end, self._frame_length)
-        grown = bytearray(self._own_end)
-        grown[: self._own_filled] = memoryview(own)[: self._own_filled]
-        self._own = grown
+    def grow(self, *, insist: bool = False) -> bool:
+        """The sender of a very long frame has shown as many bytes as it was trusted with: trust it with twice that. False
+        where the budget has no room; with `insist` it is exceeded."""
+        own, filled = self._own, self._own_filled
+        assert own is not None
+        size = min(2 * max(filled, self.trusted), self._frame_length)
+        if not insist and size - len(own) > self._buffers.budget - self._buffers.used:
+            return False
+        self._charge(0)
+        self._allocate(size, least=size)[:filled] = memoryview(own)[:filled]
+        self._buffers.give(own)
+        return True
 
 
 def _copies(frames: Sequence[memoryview]) -> list[memoryview]:

@@ -63,9 +63,9 @@ class NetworkOptions(Options):
     connection_failed_authentication_delay_ms = integer(
         100, "Delay before a connection that failed authentication is closed.", at_least=0
     )
-    max_connections = integer(MAX_INT, "Maximum number of connections.", at_least=0, dynamic=CLUSTER_WIDE)
+    max_connections = integer(16_000, "Maximum number of connections.", at_least=0, dynamic=CLUSTER_WIDE)
     max_connections_per_ip = integer(
-        MAX_INT, "Maximum number of connections from one address.", at_least=0, dynamic=CLUSTER_WIDE
+        12_000, "Maximum number of connections from one address.", at_least=0, dynamic=CLUSTER_WIDE
     )
     max_connections_per_ip_overrides = string(
         "", "Maximum number of connections from named addresses, as address:count.", check=_counts, dynamic=CLUSTER_WIDE
@@ -85,7 +85,11 @@ class NetworkOptions(Options):
     )
     request_timeout_ms = integer(30_000, "How long the broker waits for another broker's response.")
     queued_max_requests = integer(500, "Maximum number of queued requests.", at_least=1, ignored=True)
-    queued_max_request_bytes = long(-1, "Maximum bytes of queued requests; -1 means no limit.", ignored=True)
+    queued_max_request_bytes = long(
+        134_217_728,
+        "Memory for requests that are arriving, in all connections together; -1 means no limit. At least "
+        "socket.request.max.bytes.",
+    )
     max_request_partition_size_limit = integer(
         2000, "Maximum number of partitions in a DescribeTopicPartitions response.", at_least=1
     )

@@ -4,13 +4,14 @@ max.connection.creation.rate: above this rate accepting pauses. connection_creat
 connection is kept waiting, then closed.
 
 max.connections: at this number nothing more is accepted on the clients' listeners; the inter-broker listener stays
-open.
+open. The same holds where three quarters of the process's descriptors are used: logs need the others.
 
 max.connections.per.ip: above it a connection of that address is closed at once, as in Kafka.
 """
 
 import asyncio
 import errno
+import resource
 import socket
 import time
 from collections import Counter
@@ -101,6 +102,7 @@ class Acceptor:
         self._hosts: Counter[str] = Counter()  # open connections of each address
         self._last_number = 0  # numbers are never reused: late effects must not reach another connection
         self._sizes = _buffer_sizes(config)
+        self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4
 
     def __repr__(self) -> str:
         return f"Acceptor({len(self._listeners)} listeners, {self._hosts.total()} connections)"
@@ -131,7 +133,7 @@ class Acceptor:
             self._update_accepting()
 
     def _update_accepting(self) -> None:
-        full = self._hosts.total() >= self._limits.most or self._rates.is_paused
+        full = self._hosts.total() >= min(self._limits.most, self._descriptors) or self._rates.is_paused
         for sock, (_, limited) in self._listeners.items():
             if full and limited and sock not in self._paused:
                 self._paused.add(sock)

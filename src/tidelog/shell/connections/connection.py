@@ -228,6 +228,7 @@ class Connection:
     """`number` is positive for accepted connections, negative for those that the node opened to brokers."""
 
     __slots__ = (
+        "began",
         "closing",
         "congested",
         "delivery_scheduled",
@@ -235,6 +236,7 @@ class Connection:
         "fd",
         "held",
         "host",
+        "is_limited",
         "last_used",
         "listener",
         "number",
@@ -243,6 +245,7 @@ class Connection:
         "reader",
         "reading",
         "sock",
+        "starved",
         "unauthenticated",
         "writing",
     )
@@ -256,20 +259,24 @@ class Connection:
         self.host = host
         self.reader = reader
         self.outgoing = Outgoing(sock, encrypted=self.encrypted)
+        self.is_limited = False  # whether the limits of `arrivals.py` apply: not to brokers
         self.last_used = 0  # monotonic ms of the last read, for connections.max.idle.ms
         self.unauthenticated: TimerHandle | None = None  # until a client of a SASL listener has logged in
         # Whether the loop watches the socket. The loop must never watch a closed descriptor, whose number is reused.
         self.reading = False
         self.writing = False
-        # Three independent reasons not to read: the node muted the peer, the peer does not read, we are closing.
+        self.began = 0  # monotonic ms of the first bytes of the request that is incomplete; 0 between requests
+        # Independent reasons not to read: the node muted the peer, the peer does not read, its request needs more memory
+        # than there is, we are closing.
         self.paused = False
         self.congested = False
+        self.starved = False
         self.closing = False
         self.held: list[bytes] = []  # frames beyond FRAMES_PER_TURN of one read, which wait for a later turn
         self.delivery_scheduled = False  # whether a callback will deliver the next held frames
 
     def __repr__(self) -> str:
-        state = "".join(f", {word}" for word in ("closing", "congested", "paused") if getattr(self, word))
+        state = "".join(f", {word}" for word in ("closing", "congested", "paused", "starved") if getattr(self, word))
         return (
             f"Connection({self.number} {self.listener or 'outbound'} {self.host}{state}, {self.outgoing.unsent} unsent)"
         )
@@ -279,7 +286,7 @@ class Connection:
 
     @property
     def may_read(self) -> bool:
-        return not (self.paused or self.congested or self.closing or self.held)
+        return not (self.paused or self.congested or self.starved or self.closing or self.held)
 
     @property
     def may_deliver_held(self) -> bool:

@@ -2,6 +2,7 @@
 
 - Data put on connections within one input is sent by `flush`, with one system call per connection where possible.
 - A peer that does not read its responses is not read from; an idle client is closed after connections.max.idle.ms.
+- Requests that are arriving share `queued.max.request.bytes`, and must go on arriving (`arrivals.py`).
 - A protocol violation closes its connection with one log line and affects no other.
 - Methods called by the node never call the observer: a socket that fails then is reported in a later callback.
 """
@@ -19,6 +20,7 @@ from tidelog.effects import Part
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.shell.connections.acceptor import Acceptor
+from tidelog.shell.connections.arrivals import Arrivals
 from tidelog.shell.connections.connection import Connection, ShortSlice, load_slice
 from tidelog.shell.connections.handshakes import Handshakes
 from tidelog.shell.connections.key_stores import UnreadableSubject
@@ -81,7 +83,9 @@ class Traffic:
         self.broker_handshakes = Handshakes(loop)
         """With other brokers, in both directions: however many clients come, brokers reach each other."""
         self._client_handshakes = Handshakes(loop)
-        self._buffers = Buffers()
+        self.arrivals = Arrivals(loop, config, self._update_reading, self._too_slow)
+        self._broker_buffers = Buffers()
+        """Of brokers: however much clients send, brokers reach each other."""
         self._changed: list[Connection] = []
         self._close_idle()
 
@@ -93,12 +97,15 @@ class Traffic:
     def add(self, number: int, sock: socket | TlsStream, listener: str, host: str, principal: str) -> None:
         """Take over a connected socket."""
         limit = self._limits.get(listener)
+        is_limited = number > 0 and listener != self._inter_broker
+        buffers = self.arrivals.buffers if is_limited else self._broker_buffers
         if limit is None:
-            reader = FrameReader(self._frame_limit, self._buffers)
+            reader = FrameReader(self._frame_limit, buffers)
         else:
-            reader = FrameReader(limit, self._buffers, UNAUTHENTICATED_BYTES)
+            reader = FrameReader(limit, buffers, UNAUTHENTICATED_BYTES)
         connection = self.connections[number] = Connection(number, sock, listener, host, reader)
         connection.last_used = clock().mono
+        connection.is_limited = is_limited
         if limit is not None:
             connection.unauthenticated = self._loop.call_later(AUTHENTICATION_S, self._not_authenticated, connection)
         self._update_reading(connection)
@@ -236,14 +243,23 @@ class Traffic:
                 return self._connection_lost(connection)
             try:
                 frames = reader.received(count)
+                if connection.is_limited and (connection.began or not reader.is_between_frames):
+                    self.arrivals.received(connection, now.mono, completed=bool(frames))
                 if frames:
                     self._deliver(connection, frames, now)
             except ProtocolViolation as violation:
                 return self._violated(connection, violation)
-            if (count < len(space) and not connection.encrypted) or not connection.reading:
-                return None
+            is_last = (count < len(space) and not connection.encrypted) or not connection.reading
             del space, frames  # the reader cannot reuse a buffer that is still viewed
+            if is_last:
+                return None
+        self.arrivals.recycle(connection)
         return self._read_decrypted(connection)
+
+    def _too_slow(self, connection: Connection, reason: str) -> None:
+        fields = {"listener": connection.listener, "peer": connection.host, "reason": reason}
+        self._logger.write("warning", "connection.too_slow", fields)
+        self._connection_lost(connection)
 
     def _violated(self, connection: Connection, violation: ProtocolViolation) -> None:
         fields = {"listener": connection.listener, "peer": connection.host, "reason": violation}
@@ -333,6 +349,7 @@ class Traffic:
         self._update_reading(connection)
         self._update_writing(connection, waits=False)
         connection.sock.close()
+        self.arrivals.ended(connection)
         if connection.number > 0:
             self.acceptor.connection_closed(connection.host)
 
