@@ -67,7 +67,50 @@ def test_frames_longer_than_a_length_is_trusted_arrive_whole():
 def test_a_length_alone_makes_nobody_allocate_it():
     reader = FrameReader(LIMIT)
     reader.feed(struct.pack(">i", LIMIT) + b"x" * 10)
-    assert len(reader.buffer()) <= 2 * 1024 * 1024
+    assert len(reader.buffer()) <= 64 * 1024
+    assert reader.held <= 64 * 1024
+
+
+def offer(reader, stream):
+    """Hand over as much as the reader takes: the frames, and what is left of the stream."""
+    frames = []
+    while stream and not reader.is_starved:
+        space = reader.buffer()
+        count = min(len(space), len(stream))
+        space[:count] = stream[:count]
+        frames += [bytes(frame) for frame in reader.received(count)]
+        stream = stream[count:]
+    return frames, stream
+
+
+def test_a_reader_that_needs_more_than_the_budget_is_starved_until_there_is_room():
+    buffers = Buffers(budget=200_000)
+    frame = bytes(range(250)) * 1000
+    first, second = FrameReader(LIMIT, buffers), FrameReader(LIMIT, buffers)
+    begun, rest = stream_of([frame])[:90_000], stream_of([frame])[90_000:]
+    assert [offer(reader, begun) for reader in (first, second)] == [([], b"")] * 2
+    assert (first.is_starved, second.is_starved, second.grow()) == (False, True, False)
+    assert second.arrived == len(begun) - 4
+    frames, left = offer(first, rest)
+    assert (frames, first.is_starved) == ([], True)
+    assert first.grow(insist=True)
+    assert offer(first, left) == ([frame], b"")
+    first.recycle()
+    assert second.grow()
+    frames, left = offer(second, rest)
+    assert second.grow(insist=True)
+    assert offer(second, left) == ([frame], b"")
+    second.recycle()
+    assert buffers.used == 0
+
+
+def test_while_the_budget_is_used_up_little_is_read_of_a_new_frame():
+    buffers = Buffers(budget=10)
+    reader, other = FrameReader(LIMIT, buffers), FrameReader(LIMIT, buffers)
+    reader.feed(struct.pack(">i", 100) + b"x" * 50)
+    assert len(other.buffer()) <= 4096
+    reader.release()
+    assert len(other.buffer()) == SCRATCH_BYTES
 
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 101, 2**31 - 1])

@@ -76,7 +76,7 @@ class NodeInputs(Protocol):
 
 
 class Server:
-    """One node on one event loop. `submit` hands operations to the metadata store. """
+    """One node on one event loop. `submit` hands operations to the metadata store."""
 
     def __init__(
         self,

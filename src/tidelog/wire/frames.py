@@ -1,13 +1,13 @@
 """Cutting a stream of bytes into frames: four bytes of length, then that many bytes.
 
-The rule of the buffers: a view that `received` returned is good until `buffer` or `recycle` is called on this reader, or
-`buffer` on one that shares its `Buffers`. Many small frames are cut from one scratch buffer without a copy, and what is
-left of an incomplete frame waits outside of it. A longer frame is received straight into a buffer of its own, which is
-used again only when no view of it lives.
+The rule of the buffers: a view that `received` returned is good until `buffer` or `recycle` is called on this reader,
+or `buffer` on one that shares its `Buffers`. Many small frames are cut from one scratch buffer without a copy, and what
+is left of an incomplete frame waits outside of it. A longer frame is received straight into a buffer of its own, which
+is used again only when no view of it lives.
 
 A length alone makes nobody allocate much: a buffer of its own begins with `trusted` bytes, unless one that is there
-already fits, and is doubled as bytes arrive. All readers of a `Buffers` share a budget. A reader that needs more than is
-left is starved (`is_starved`): its owner reads nothing until `grow` succeeds.
+already fits, and is doubled as bytes arrive. All readers of a `Buffers` share a budget. A reader that needs more than
+is left is starved (`is_starved`): its owner reads nothing until `grow` succeeds.
 """
 
 from collections.abc import Sequence
@@ -218,8 +218,8 @@ class FrameReader:
         return [memoryview(own)[: self._frame_length]]
 
     def grow(self, *, insist: bool = False) -> bool:
-        """The sender of a very long frame has shown as many bytes as it was trusted with: trust it with twice that. False
-        where the budget has no room; with `insist` it is exceeded."""
+        """The sender of a very long frame has shown as many bytes as it was trusted with: trust it with twice that.
+        False where the budget has no room; with `insist` it is exceeded."""
         own, filled = self._own, self._own_filled
         assert own is not None
         size = min(2 * max(filled, self.trusted), self._frame_length)

@@ -55,6 +55,11 @@ ALLOWED = (
         r"configs\[(controller\.listener\.names|controller\.quorum\.bootstrap\.servers|listeners|log\.dirs|metadata\.store"
         r"|metrics\.listener|process\.roles|leader\.imbalance\.per\.broker\.percentage|log\.format|zookeeper\.[a-z.]+)\]",
     ),
+    Allowed(
+        "Options",
+        r"^all of the broker",
+        r"configs\[(max\.connections|max\.connections\.per\.ip|queued\.max\.request\.bytes)\]",
+    ),
     Allowed("Options of client metrics", r"^client metrics", r"results\[16/"),
     Allowed("Features", r"^ours \[ApiVersions", r"^(supported|finalized)_features"),
 )

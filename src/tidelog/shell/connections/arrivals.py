@@ -1,11 +1,12 @@
 """Requests that are arriving: how much memory they share, and how long they may take.
 
-- All of them share a budget, `queued.max.request.bytes`. A request for whose next bytes there is no room is starved: its
-  connection is not read until there is. Small requests are not affected: they never wait outside of the shared buffer.
-- The oldest request is never starved, so that one always goes on: at most, memory is the budget and the largest request.
-- A request must keep up a rate once it is `GRACE_MS` old, or its connection is closed. Time in which the broker itself
-  did not read does not count. While others are starved, the rate is higher, and it counts for starved ones, too, if they
-  hold memory: whoever leaves requests unfinished cannot lock others out.
+- All of them share a budget, `queued.max.request.bytes`. A request for whose next bytes there is no room is starved:
+  its connection is not read until there is. Small requests are not affected, since they need no buffer of their own.
+- The oldest request is never starved, so that one always goes on: no more is used than the budget and the largest
+  request.
+- A request of some age must have kept up a rate (`Pace`), or its connection is closed. Time in which the broker itself
+  did not read does not count. While others are starved, the rate is higher, and it counts for starved ones that hold
+  memory, too: whoever leaves requests unfinished cannot lock others out.
 """
 
 import asyncio
@@ -67,7 +68,7 @@ class Arrivals:
         return len(self._starved)
 
     def received(self, connection: Connection, now: int, *, completed: bool) -> None:
-        """Bytes have come of a request that is incomplete, or was before. `completed`: at least one request is whole."""
+        """Bytes have come of a request that is incomplete, or was before. `completed`: a request is whole."""
         reader = connection.reader
         if completed or not connection.began:
             self._incomplete.pop(connection, None)

@@ -266,8 +266,8 @@ class Connection:
         self.reading = False
         self.writing = False
         self.began = 0  # monotonic ms of the first bytes of the request that is incomplete; 0 between requests
-        # Independent reasons not to read: the node muted the peer, the peer does not read, its request needs more memory
-        # than there is, we are closing.
+        # Independent reasons not to read: the node muted the peer, the peer does not read, its request needs more
+        # memory than there is, we are closing.
         self.paused = False
         self.congested = False
         self.starved = False
