@@ -35,6 +35,7 @@ ONLY_OWNER = 0o077
 """The umask of processes of a secured cluster: the metadata store holds credentials, too."""
 
 _BETWEEN = f"listener.name.{INTER_BROKER_LISTENER.lower()}"
+_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 _DECIDED_BY_LISTENERS = (
     "listeners",
     "listener.security.protocol.map",
@@ -65,6 +66,9 @@ class SecureFolder:
         return {
             "security.inter.broker.protocol": "SSL",
             "sasl.enabled.mechanisms": ",".join(sorted(scram.MECHANISMS)),
+            **{
+                f"listener.name.{PROTOCOL.lower()}.{name.lower()}.sasl.jaas.config": _LOGIN for name in scram.MECHANISMS
+            },
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self._broker),
             "ssl.truststore.type": "PEM",
