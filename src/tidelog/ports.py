@@ -1,9 +1,9 @@
-"""What the world must provide: a disk that is called, and a metadata store that answers later.
+"""What the world must provide: a disk and certificates that are called, and a metadata store that answers later.
 
 `shell` provides these on files, SQLite and ZooKeeper; `sim` provides them in memory, under a seed, with faults.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
@@ -74,6 +74,16 @@ class Disk(Protocol):
 # The metadata store: a small tree with versions, ephemeral nodes, an atomic multi-operation, and sessions.
 
 ANY_VERSION = -1
+
+
+class Certificates(Protocol):
+    """The certificates and stores of one broker's TLS listeners; brokers without any do without this port."""
+
+    def expiries(self) -> Mapping[str, int]:
+        """When the certificates expire that the listeners show, in wall-clock milliseconds."""
+
+    def problem(self, options: Mapping[str, str]) -> str | None:
+        """Why these dynamic options of the broker cannot be applied; None if they can. Reads the store files."""
 
 
 class Create(NamedTuple):

@@ -73,6 +73,7 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
     broker = SimpleNamespace(
         broker_id=0,
         broker_epoch=7,
+        certificates=None,
         cluster_id="cluster-id",
         config=config,
         topics_requested={},

@@ -9,7 +9,7 @@ import uvloop
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Send
 from tidelog.shell.connections.acceptor import bind
-from tidelog.shell.connections.tls import TlsListeners
+from tidelog.shell.connections.tls_listeners import TlsListeners
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.server import Server

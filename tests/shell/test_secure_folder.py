@@ -10,7 +10,8 @@ from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
 from tidelog.shell import certificates
-from tidelog.shell.connections import tls
+from tidelog.shell.connections.tls_listeners import TlsListeners
+from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.secure_folder import SecureFolder
 
 
@@ -52,9 +53,10 @@ def assert_works(folder, host="127.0.0.1"):
     """A client that trusts the authority verifies the brokers, and brokers verify each other."""
     config = BrokerConfig({"listeners": "SASL_SSL://127.0.0.1:0", "node.id": "0", **folder.options()})
     between = listeners.inter_broker_listener(config)
-    server, client = tls.server_context(config.of_listener(between)), tls.client_context(config.of_listener(between))
+    served = TlsListeners(config, EventLogger(""))
+    server, client = served.server(between).context, served.client()
     assert server.verify_mode == ssl.CERT_REQUIRED
-    assert tls.server_context(config.of_listener("SASL_SSL")).verify_mode == ssl.CERT_NONE
+    assert served.server("SASL_SSL").context.verify_mode == ssl.CERT_NONE
     incoming, outgoing = (ssl.MemoryBIO(), ssl.MemoryBIO()), (ssl.MemoryBIO(), ssl.MemoryBIO())
     one = server.wrap_bio(incoming[0], incoming[1], server_side=True)
     other = client.wrap_bio(outgoing[0], outgoing[1], server_hostname=host)

@@ -1,82 +1,44 @@
 """Listeners with TLS: who gets in, by which name, with which stores, and what slow or hostile handshakes cost."""
 
 import os
+import re
 import socket
 import ssl
 import sys
 import time
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from queue import Queue
 from threading import Thread
 
 import pytest
-import trustme
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from tests.shell.authority import (
+    Authority,
+    Recorder,
+    config,
+    connect,
+    port_of,
+    server_context,
+    underscored,
+)
 from tests.waiting import wait_for
-from tidelog.config.broker import BrokerConfig
+from tidelog.api.cluster.broker_report import facts
+from tidelog.cli.main import run
 from tidelog.errors import InvalidOption
 from tidelog.shell.connections import tls
+from tidelog.shell.connections.tls import ANONYMOUS
+from tidelog.shell.connections.tls_listeners import TlsListeners
 from tidelog.shell.event_logger import EventLogger
+from tidelog.shell.metrics_page import MetricsPage
 from tidelog.testing import Cluster
-
-LISTENERS = "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"
-
-
-class Authority:
-    """A certificate authority with the broker's certificate in Kafka's PEM form, and clients' on demand."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.ca = trustme.CA()
-        self.trusted = folder / "ca.pem"
-        self.ca.cert_pem.write_to_path(str(self.trusted))
-        self.broker = self.store("broker", "127.0.0.1", "localhost")
-
-    def store(self, name, *identities, common_name=None):
-        path = self.folder / f"{name}.pem"
-        made = self.ca.issue_cert(*(identities or (f"{name}@example.org",)), common_name=common_name)
-        path.write_bytes(made.private_key_and_cert_chain_pem.bytes())
-        return path
-
-    def options(self, **more):
-        return {
-            "listeners": LISTENERS,
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self.broker),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.trusted),
-            **{name.replace("_", "."): text for name, text in more.items()},
-        }
-
-    def client(self, port, store=None):
-        options = {
-            "bootstrap.servers": f"127.0.0.1:{port}",
-            "security.protocol": "SSL",
-            "ssl.ca.location": str(self.trusted),
-        }
-        return options | ({"ssl.certificate.location": str(store), "ssl.key.location": str(store)} if store else {})
-
-    def context(self, store=None):
-        context = ssl.create_default_context(cafile=str(self.trusted))
-        if store is not None:
-            context.load_cert_chain(str(store))
-        return context
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
     return Authority(tmp_path_factory.mktemp("tls"))
-
-
-def port_of(broker, listener="SSL"):
-    return next(each.port for each in broker._hosted.endpoints if each.listener == listener)
-
-
-def connect(authority, port, store=None):
-    sock = socket.create_connection(("127.0.0.1", port), timeout=10)
-    return authority.context(store).wrap_socket(sock, server_hostname="127.0.0.1")
 
 
 def records_through(options, topic, count=200, size=20_000):
@@ -147,8 +109,8 @@ def test_a_principal_is_the_certificates_subject_by_the_mapping_rules(authority,
             connections = broker._hosted.node.dispatch._connections
             wait_for(lambda: sum(each.listener == "SSL" for each in connections.values()) == 2, "two connections")
             found = {each.principal for each in connections.values() if each.listener == "SSL"}
-        assert tls.ANONYMOUS in found
-        (name,) = found - {tls.ANONYMOUS}
+        assert ANONYMOUS in found
+        (name,) = found - {ANONYMOUS}
         assert name.startswith(expected)
 
 
@@ -203,19 +165,20 @@ def certificate_without_text(authority):
     return key.private_bytes(pem, pkcs8, serialization.NoEncryption()) + made.public_bytes(pem)
 
 
-def test_client_certificates_need_the_package_that_reads_subjects(authority, monkeypatch):
+def test_a_listener_needs_the_package_that_reads_certificates(authority, monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(InvalidOption, match=r"pip install 'tidelog\[tls\]'"):
-        tls.server_context(config(**underscored(authority, ssl_client_auth="requested")))
+        TlsListeners(config(**underscored(authority)), Recorder())
 
 
-def test_a_new_certificate_serves_new_connections_without_a_restart(authority, tmp_path):
+def test_a_new_certificate_serves_new_connections_without_a_restart(tmp_path, monkeypatch):
+    monkeypatch.setattr("tidelog.shell.connections.tls_listeners.LOOK_EVERY_S", 0.0)
     mine = Authority(tmp_path)
     with Cluster(brokers=1, options=mine.options()) as cluster:
         broker = cluster.brokers[0]
         with connect(mine, port_of(broker)) as open_before:
             before = open_before.getpeercert(binary_form=True)
-            mine.store("broker", "127.0.0.1", "localhost")
+            mine.store("broker", "127.0.0.1", "localhost", common_name="broker")
 
             def is_new():
                 with connect(mine, port_of(broker)) as fresh:
@@ -244,40 +207,80 @@ def test_a_store_that_a_client_names_cannot_stop_the_broker(authority, tmp_path,
     """AlterConfigs is open to every client, and its values are read again at the next start."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    logger = Recorder("")
-    served = tls.TlsListeners(config(**underscored(authority, ssl_client_auth="requested")), logger)
+    logger = Recorder()
+    served = TlsListeners(config(**underscored(authority, ssl_client_auth="requested")), logger)
     served.change({"listener.name.ssl.ssl.truststore.location": "", f"listener.name.ssl.ssl.{name}": text})
     served.change({"listener.name.ssl.ssl.keystore.location": str(pipe)})
     assert logger.kinds.count("tls.not_reloaded") == (1 if "password" in name else 2)
 
 
+def test_a_store_that_kafka_configs_names_is_checked_before_it_is_stored(tmp_path):
+    mine = Authority(tmp_path)
+    renewed = mine.store("renewed", "127.0.0.1", "localhost", common_name="broker")
+    stranger = mine.store("stranger", "127.0.0.1", "localhost", common_name="stranger")
+    with Cluster(brokers=1, options=mine.options()) as cluster:
+        broker = cluster.brokers[0]
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+        def refusal(name, text):
+            entry = ConfigEntry(name, text, incremental_operation=AlterConfigOpType.SET)
+            asked = ConfigResource(ConfigResource.Type.BROKER, str(broker.id), incremental_configs=[entry])
+            problem = admin.incremental_alter_configs([asked])[asked].exception(30)
+            return None if problem is None else (problem.args[0].code(), problem.args[0].str())
+
+        location = "listener.name.ssl.ssl.keystore.location"
+        for text, sentence in (("/no", "cannot read /no"), (str(stranger), "DistinguishedName does not match")):
+            code, told = refusal(location, text)
+            assert code == KafkaError.INVALID_REQUEST
+            assert sentence in told
+        assert refusal("ssl.keystore.location", str(renewed))[0] == KafkaError.INVALID_REQUEST
+        assert refusal(location, str(renewed)) is None
+        assert broker.wait_for_line("tls.reloaded", listener="SSL")
+        with connect(mine, port_of(broker)) as fresh:
+            shown = ssl.DER_cert_to_PEM_cert(fresh.getpeercert(binary_form=True))
+        assert shown in renewed.read_text()
+        assert "tls.not_reloaded" not in kinds(broker)
+
+
+def test_the_expiry_of_certificates_is_in_the_metrics_and_in_the_report(tmp_path, capsys):
+    mine = Authority(tmp_path)
+    soon = datetime.now(UTC).replace(microsecond=0) + timedelta(days=3)
+    mine.store("broker", "127.0.0.1", "localhost", not_after=soon)
+    with Cluster(brokers=1, options=mine.options()) as cluster:
+        broker = cluster.brokers[0]
+        text = on_loop(broker, lambda hosted: MetricsPage(hosted.node, hosted.server.events).text().decode())
+        (shown,) = re.findall(r'tidelog_certificate_expiry_timestamp_seconds{listener="SSL"} (\S+)', text)
+        assert float(shown) == soon.timestamp()
+        run(["explain", "broker", str(broker.id), "--bootstrap-server", cluster.bootstrap, "--watch-ms", "0"])
+        assert "warning broker 0: The certificate of its listener SSL expires in 3 days." in capsys.readouterr().out
+
+
+def test_without_tls_nothing_is_said_of_certificates():
+    with Cluster(brokers=1) as cluster:
+        broker = cluster.brokers[0]
+        text = on_loop(broker, lambda hosted: MetricsPage(hosted.node, hosted.server.events).text().decode())
+        assert "certificate" not in text
+        assert "certificates" not in on_loop(broker, lambda hosted: facts(hosted.node.broker, hosted.node.now))
+
+
+def on_loop(broker, function):
+    answer = Queue()
+    broker._hosted.loop.call_soon_threadsafe(lambda: answer.put(function(broker._hosted)))
+    return answer.get(timeout=30)
+
+
 def test_a_store_that_is_empty_for_a_moment_does_not_stop_the_broker(tmp_path):
     mine = Authority(tmp_path)
-    logger = Recorder("")
-    served = tls.TlsListeners(config(**underscored(mine, ssl_client_auth="requested")), logger)
+    logger = Recorder()
+    served = TlsListeners(config(**underscored(mine, ssl_client_auth="requested")), logger)
     mine.trusted.write_text("")
     served._looked_at = 0.0
     assert served.server("SSL")
     assert set(logger.kinds) == {"tls.not_reloaded"}
 
 
-def underscored(authority, **more):
-    return {name.replace(".", "_"): text for name, text in authority.options(**more).items()} | {
-        "security_inter_broker_protocol": "SSL"
-    }
-
-
-class Recorder(EventLogger):
-    def __init__(self, who):
-        super().__init__(who)
-        self.kinds = []
-
-    def write(self, level, kind, fields):
-        self.kinds.append(kind)
-
-
 def test_who_needs_a_certificate_is_not_changed_by_a_client(authority):
-    served = tls.TlsListeners(config(**underscored(authority, ssl_client_auth="required")), Recorder(""))
+    served = TlsListeners(config(**underscored(authority, ssl_client_auth="required")), Recorder())
     served.change({"listener.name.ssl.ssl.client.auth": "none", "listener.name.ssl.ssl.enabled.protocols": "TLSv1.2"})
     context = served.server("SSL").context
     assert context.verify_mode == ssl.CERT_REQUIRED
@@ -286,14 +289,14 @@ def test_who_needs_a_certificate_is_not_changed_by_a_client(authority):
 
 def test_a_private_key_does_not_reach_the_disk(authority, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
-    assert tls.server_context(config(**underscored(authority)))
+    assert server_context(**underscored(authority))
 
 
 def test_comments_in_a_trust_store_may_be_in_any_language(authority, tmp_path):
     trusted = tmp_path / "trusted.pem"
     trusted.write_bytes("# Zertifizierungsstelle K\u00f6ln\n".encode() + authority.trusted.read_bytes())
     options = underscored(authority, ssl_client_auth="required") | {"ssl_truststore_location": str(trusted)}
-    assert tls.server_context(config(**options)).cert_store_stats()["x509_ca"] == 1
+    assert server_context(**options).cert_store_stats()["x509_ca"] == 1
 
 
 def kinds(broker):
@@ -366,79 +369,20 @@ def test_a_large_answer_reaches_a_reader_that_pauses(authority):
         assert results == [True] * 3
 
 
-def config(**options):
-    return BrokerConfig({"node.id": "0", "log.dirs": "/d", **{k.replace("_", "."): v for k, v in options.items()}})
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({}, "ssl.keystore.location: a TLS listener needs a key store"),
-        ({"ssl_keystore_location": "/no"}, "cannot read /no"),
-        ({"ssl_enabled_protocols": "TLSv1"}, "TLSv1 is not supported; expected TLSv1.2, TLSv1.3"),
-        ({"ssl_keystore_key": "x", "ssl_keystore_location": "/x"}, "must not both be given"),
-        ({"ssl_keystore_key": "x"}, "ssl.keystore.certificate.chain"),
-        ({"ssl_keystore_key": "x", "ssl_keystore_certificate_chain": "y"}, "not a PEM private key"),
-        ({"ssl_cipher_suites": "TLS_RSA_WITH_NOTHING"}, "OpenSSL has none of TLS_RSA_WITH_NOTHING"),
+        ({"ssl_keystore_location": "/no", "ssl_keystore_type": "PEM"}, "cannot read /no"),
     ],
 )
 def test_a_store_that_cannot_be_used_keeps_the_broker_from_starting(options, sentence):
     with pytest.raises(InvalidOption, match=sentence):
-        tls.TlsListeners(
-            config(listeners="SSL://:9093", security_inter_broker_protocol="SSL", **options), EventLogger("")
-        )
+        TlsListeners(config(listeners="SSL://:9093", security_inter_broker_protocol="SSL", **options), EventLogger(""))
 
 
 def test_brokers_do_not_talk_in_plain_text_beside_secured_listeners():
     with pytest.raises(
         InvalidOption, match=r"security.inter.broker.protocol is PLAINTEXT, but no listener is PLAINTEXT"
     ):
-        tls.TlsListeners(config(listeners="SSL://:9093"), EventLogger(""))
-
-
-def test_a_pkcs12_store_is_read_also_under_the_name_of_jks(authority, tmp_path):
-    from cryptography import x509
-    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
-
-    pem = authority.broker.read_bytes()
-    chain = x509.load_pem_x509_certificates(pem)
-    trusted = x509.load_pem_x509_certificate(authority.trusted.read_bytes())
-    secret = BestAvailableEncryption(b"pass word")
-    keys, trust = tmp_path / "keys.p12", tmp_path / "trust.p12"
-    key = load_pem_private_key(pem, None)
-    keys.write_bytes(pkcs12.serialize_key_and_certificates(b"broker", key, chain[0], chain[1:], secret))
-    trust.write_bytes(pkcs12.serialize_key_and_certificates(b"ca", None, None, [trusted], secret))
-    options = {
-        "listeners": LISTENERS,
-        "ssl.keystore.location": str(keys),
-        "ssl.keystore.password": "pass word",
-        "ssl.truststore.location": str(trust),
-        "ssl.truststore.password": "pass word",
-        "ssl.client.auth": "required",
-    }
-    with Cluster(brokers=1, options=options) as cluster:
-        clients = authority.client(port_of(cluster.brokers[0]), authority.store("p12-reader"))
-        assert AdminClient(clients).list_topics(timeout=10).brokers
-    with pytest.raises(InvalidOption, match="or the wrong password"):
-        tls.server_context(config(ssl_keystore_location=str(keys), ssl_keystore_password="wrong"))
-    jks = tmp_path / "store.jks"
-    jks.write_bytes(bytes.fromhex("feedfeed00000002"))
-    with pytest.raises(InvalidOption, match="keytool -importkeystore"):
-        tls.server_context(config(ssl_keystore_location=str(jks)))
-
-
-def test_a_key_may_be_given_as_text_and_encrypted(authority):
-    from cryptography import x509
-    from cryptography.hazmat.primitives import serialization
-
-    pem = authority.broker.read_bytes()
-    key = serialization.load_pem_private_key(pem, None).private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.BestAvailableEncryption(b"secret"),
-    )
-    chain = b"".join(each.public_bytes(serialization.Encoding.PEM) for each in x509.load_pem_x509_certificates(pem))
-    options = {"ssl_keystore_key": key.decode(), "ssl_keystore_certificate_chain": chain.decode()}
-    assert tls.server_context(config(**options, ssl_key_password="secret"))
-    with pytest.raises(InvalidOption, match=r"the key is encrypted; ssl.key.password is missing"):
-        tls.server_context(config(**options))
+        TlsListeners(config(listeners="SSL://:9093"), EventLogger(""))

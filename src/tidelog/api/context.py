@@ -21,6 +21,7 @@ from tidelog.model import Time, TopicPartition
 from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
 from tidelog.partition.replication_throttle import Throttle
+from tidelog.ports import Certificates
 from tidelog.security.acls import AclOperation, ResourceType
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
@@ -110,6 +111,11 @@ class Broker(Protocol):
 
     @property
     def config(self) -> BrokerConfig: ...
+
+    @property
+    def certificates(self) -> Certificates | None:
+        """Those of this broker's TLS listeners; None where the world has none."""
+        ...
 
     @property
     def topics_requested(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidelog.config import option_types
 from tidelog.config.broker import BrokerConfig, base_name
+from tidelog.config.families.security_options import STORES
 from tidelog.config.group import GroupConfig
 from tidelog.config.option import Dynamic, Options
 from tidelog.config.topic import TopicConfig
@@ -115,7 +116,7 @@ def _is_read_only(name: str) -> bool:
 
 
 def _needs_listener(name: str) -> bool:
-    return name in BrokerConfig.OPTIONS and name.startswith(("ssl.keystore.", "ssl.truststore.", "ssl.key."))
+    return name in BrokerConfig.OPTIONS and name.startswith(STORES)
 
 
 def _is_per_broker(name: str) -> bool:

@@ -42,7 +42,7 @@ from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.partition import Partition
 from tidelog.partition.replication_throttle import ReplicationThrottles
 from tidelog.partition.truncation import Generation
-from tidelog.ports import Disk
+from tidelog.ports import Certificates, Disk
 from tidelog.security.scram import Account, parse_credential
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
@@ -65,6 +65,9 @@ class Reactions(Protocol):
 
 class BrokerState:
     """Puts a broker's parts together. `effects` is the list that all parts append to."""
+
+    certificates: Certificates | None = None
+    """Those of its TLS listeners, if the world has any."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ from tidelog.node.upkeep.upkeep import Upkeep
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
-from tidelog.ports import Disk, StoreResult
+from tidelog.ports import Certificates, Disk, StoreResult
 
 CONTROLLER_OWNER = "controller"
 RETRIED_WITH_NEXT_CONTROLLER = (FORWARDING, isr_proposals.OWNER, Stopping.OWNER)
@@ -52,6 +52,7 @@ class Node:
         generation: Generation = KIP_320,
         directories: Mapping[str, bytes] | None = None,
         sasl_secret: bytes = b"",
+        certificates: Certificates | None = None,
     ) -> None:
         self._effects: list[Effect] = []
         self._out: list[Effect] = []
@@ -71,6 +72,7 @@ class Node:
             node=self,
         )
         broker = self.broker
+        broker.certificates = certificates
         self.replicas = broker.replicas
         given = (broker.inter_broker_listener, broker.sasl, broker.authorizer)
         self.dispatch = Dispatch(broker, self.purgatory, self._effects, *given)

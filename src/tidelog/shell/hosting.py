@@ -22,7 +22,7 @@ from tidelog.ports import Create, MetadataStore, Read, StoreResult
 from tidelog.ports import Node as StoreNode
 from tidelog.security import sasl
 from tidelog.shell.connections import acceptor
-from tidelog.shell.connections.tls import TlsListeners
+from tidelog.shell.connections.tls_listeners import TlsListeners
 from tidelog.shell.connections.traffic import clock
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.event_logger import EventLogger
@@ -103,6 +103,7 @@ class HostedBroker:
                 folder: log_dir_lock.directories[home] for folder, home in homes if home in log_dir_lock.directories
             },
             sasl_secret=_shared(thread.store, tree.SASL_SALTS, b64encode(os.urandom(32))) if has_sasl else b"",
+            certificates=tls,
         )
         server = Server(self.loop, node, config, disk, logger=self.logger, tls=tls, submit=thread.submit)
         stack.callback(server.close)

@@ -1,7 +1,7 @@
 """Kafka's own metrics, named as the JMX exporter names them (lower case), as far as they apply to Tidelog.
 
-Names that begin with `tidelog_` are Tidelog's own: events by kind, high watermarks, and the leader's view of its
-followers' progress.
+Names that begin with `tidelog_` are Tidelog's own: events by kind, high watermarks, the leader's view of its followers'
+progress, and when certificates expire.
 
 `gauge`, `counter` and their plurals build families of samples for both sets of metrics.
 """
@@ -113,6 +113,10 @@ def metrics(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
         samples = ((labels_of(replica), judge(replica, role)) for replica, role in led)
         yield gauges(f"kafka_cluster_partition_{name}", text, PARTITION, samples)
     yield gauges("tidelog_replica_lag", "Records that a follower lacks.", (*PARTITION, "replica"), _lags(led))
+    if node.broker.certificates is not None and (expiries := node.broker.certificates.expiries()):
+        times = (((listener,), expires_ms / 1000) for listener, expires_ms in expiries.items())
+        text = "When the certificate of the listener expires, in seconds since 1970."
+        yield gauges("tidelog_certificate_expiry_timestamp_seconds", text, ("listener",), times)
     kinds = (((kind,), count) for kind, count in sorted(events.items()))
     yield counters("tidelog_events", "Events by kind, such as isr.shrink.", ("kind",), kinds)
 

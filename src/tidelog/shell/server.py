@@ -40,7 +40,7 @@ from tidelog.ports import Disk, Operation
 from tidelog.shell.connections.arrivals import Arrivals
 from tidelog.shell.connections.dialer import Dialer
 from tidelog.shell.connections.handshakes import Handshake
-from tidelog.shell.connections.tls import TlsListeners
+from tidelog.shell.connections.tls_listeners import TlsListeners
 from tidelog.shell.connections.traffic import Traffic, clock
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.thread_pool import DiskWorker, ThreadPool
@@ -266,7 +266,7 @@ class Server:
     def _connect(self, effect: Connect) -> None:
         """Dial, and where brokers use TLS among themselves, shake hands."""
         number = effect.connection
-        context = self._tls.client
+        context = self._tls.client()
 
         def dialed(sock: socket.socket | str) -> None:
             if isinstance(sock, str):

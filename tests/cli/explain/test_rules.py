@@ -170,6 +170,28 @@ def test_brokers_that_are_down_or_lose_their_disks():
     assert kinds == ["broker.folder-offline", "broker.disk-fills", "broker.disk-fills"]
 
 
+DAY = 24 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "severity", "said"),
+    [
+        (31 * DAY, None, ""),
+        (30 * DAY, "warning", "The certificate of its listener SSL expires in 30 days."),
+        (60_000, "warning", "expires in 60 s."),
+        (0, "error", "expired 0 ms ago."),
+        (-3 * DAY, "error", "The certificate of its listener SSL expired 3 days ago."),
+    ],
+)
+def test_a_certificate_that_expires_is_reported_a_month_before(left_ms, severity, said):
+    given = evidence()
+    given.brokers[1].facts = {"certificates": {"SSL": NOW + left_ms, "OTHER": NOW + 400 * DAY}}
+    findings = list(broker_findings(given, given.brokers[1], TIDELOG))
+    assert findings == [finding for finding in all_findings(given, TIDELOG) if finding.about == "broker 1"]
+    assert [finding.severity for finding in findings] == ([severity] if severity else [])
+    assert all(said in finding.says for finding in findings)
+
+
 def test_no_controller():
     (finding,) = cluster_findings(evidence(controller=-1))
     assert finding.kind == "cluster.no-controller"

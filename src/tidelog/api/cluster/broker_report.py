@@ -4,7 +4,7 @@ The facts are a JSON object: `broker_epoch`; `controller` (`leading`, `id`, `epo
 topic → brokers that have not confirmed them); `folders`: folder → why it is offline, or null; `behind`: led partition →
 replica outside the ISR → `log_end_offset`, `end` of the leader, `caught_up_ms_ago` (null if never in this epoch);
 `short`: led partition → the in-sync replicas that acks=all needs, where there are fewer; `uncleanable`: partition →
-why.
+why; with TLS, `certificates`: listener → when its certificate expires, in wall-clock milliseconds.
 """
 
 import json
@@ -44,6 +44,7 @@ def handle(request: BrokerReportRequest, context: Context) -> BrokerReportRespon
 
 
 def facts(broker: Broker, now: Time) -> dict[str, Any]:
+    certificates = broker.certificates.expiries() if broker.certificates is not None else {}
     led = [(partition, partition.role) for partition in broker.replicas if isinstance(partition.role, Leader)]
     return {
         "broker_epoch": broker.broker_epoch,
@@ -58,6 +59,7 @@ def facts(broker: Broker, now: Time) -> dict[str, Any]:
             if len(role.isr) < partition.config.min_insync_replicas
         },
         "uncleanable": {str(name): failure.reason for name, failure in broker.uncleanable.items()},
+        **({"certificates": dict(certificates)} if certificates else {}),
     }
 
 

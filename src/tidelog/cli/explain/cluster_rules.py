@@ -14,6 +14,8 @@ MAX_ALIKE = 3
 
 FULL_SHARE = 0.05
 SOON_MS = 24 * 3_600_000
+RENEW_MS = 30 * 24 * 3_600_000
+"""The remaining time of a certificate from which its end is reported."""
 
 
 def all_findings(evidence: Evidence, tidelog: CommandLine) -> Iterator[Finding]:
@@ -46,6 +48,8 @@ def broker_findings(evidence: Evidence, seen: BrokerEvidence, tidelog: CommandLi
         return
     for folder in seen.folders:
         yield from _folder(about, folder)
+    for listener, expires_ms in sorted(seen.facts.get("certificates", {}).items()):
+        yield from _certificate(about, listener, expires_ms - evidence.now_ms)
     preferred = [each for each in evidence.partitions.values() if each.replicas[0] == seen.id]
     led_by_others = [each for each in preferred if each.leader not in (seen.id, NO_LEADER)]
     in_sync = [each for each in led_by_others if seen.id in each.isr]
@@ -96,6 +100,20 @@ def _folder(about: str, folder: LogDir) -> Iterator[Finding]:
         )
         helps = ["Lower retention.ms or retention.bytes of large topics, or move replicas away."]
         yield Finding("warning", "broker.disk-fills", about, says, because, helps)
+
+
+def _certificate(about: str, listener: str, left_ms: int) -> Iterator[Finding]:
+    if left_ms > RENEW_MS:
+        return
+    helps = [f"Replace the key store of listener {listener}; the broker reads the file again at the next connection."]
+    if left_ms > 0:
+        says = f"The certificate of its listener {listener} expires in {duration(left_ms)}."
+        because = ["After that, clients and other brokers refuse to connect to it."]
+        yield Finding("warning", "broker.certificate-expires", about, says, because, helps)
+    else:
+        says = f"The certificate of its listener {listener} expired {duration(-left_ms)} ago."
+        because = ["Clients refuse to connect to it. Open connections go on."]
+        yield Finding("error", "broker.certificate-expired", about, says, because, helps)
 
 
 def cluster_findings(evidence: Evidence) -> Iterator[Finding]:

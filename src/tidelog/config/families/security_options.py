@@ -34,11 +34,13 @@ def principals_of(names: str) -> list[str]:
     return [name.strip() for name in names.split(";") if name.strip()]
 
 
+STORES = ("ssl.keystore.", "ssl.truststore.", "ssl.key.")
+"""How the options begin that name key and trust stores."""
+
+
 class SslOptions(Options):
-    ssl_allow_dn_changes = boolean(
-        False, "Whether a new certificate can have a different distinguished name.", ignored=True
-    )
-    ssl_allow_san_changes = boolean(False, "Whether a new certificate can have fewer alternative names.", ignored=True)
+    ssl_allow_dn_changes = boolean(False, "Whether a new certificate can have a different distinguished name.")
+    ssl_allow_san_changes = boolean(False, "Whether a new certificate can have fewer alternative names.")
     ssl_cipher_suites = strings([], "Enabled cipher suites; empty means all.", dynamic=PER_BROKER)
     ssl_client_auth = string(
         "none",
@@ -60,7 +62,7 @@ class SslOptions(Options):
     ssl_keystore_location = string(None, "File with the broker's key and certificates.", dynamic=PER_BROKER)
     ssl_keystore_password = password("Password of the key file.", dynamic=PER_BROKER)
     ssl_keystore_type = string(
-        "JKS", "Format of the key file: PEM, or PKCS12 (also under the name JKS).", dynamic=PER_BROKER
+        "JKS", "Format of the key file: PEM, or PKCS12 or JKS, which the content tells apart.", dynamic=PER_BROKER
     )
     ssl_principal_mapping_rules = string("DEFAULT", "Rules that map a certificate's name to a principal.")
     ssl_protocol = string("TLSv1.3", "TLS version of new contexts.", dynamic=PER_BROKER, ignored=True)
@@ -74,7 +76,7 @@ class SslOptions(Options):
     ssl_truststore_password = password("Password of the file with trusted certificates.", dynamic=PER_BROKER)
     ssl_truststore_type = string(
         "JKS",
-        "Format of the file with trusted certificates: PEM, or PKCS12 (also under the name JKS).",
+        "Format of the file with trusted certificates: PEM, or PKCS12 or JKS, which the content tells apart.",
         dynamic=PER_BROKER,
     )
 

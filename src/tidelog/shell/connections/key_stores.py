@@ -1,10 +1,13 @@
-"""Reads Java's key stores and certificates with `cryptography`: PKCS#12 as PEM, and subjects as Java prints them."""
+"""Reads Java's key stores and certificates with `cryptography` and `purejks`: stores as PEM, what a certificate says,
+and subjects as Java prints them."""
 
-from typing import Any
+import ssl
+from typing import Any, NamedTuple
 
 from tidelog.errors import InvalidOption
 
 _JKS = bytes.fromhex("feedfeed")
+_JCEKS = bytes.fromhex("cececece")
 _KEYWORDS = {
     "2.5.4.3": "CN",
     "2.5.4.6": "C",
@@ -26,6 +29,8 @@ _TAGS = {"1.2.840.113549.1.9.1": _IA5, "2.5.4.5": _PRINTABLE, "2.5.4.46": _PRINT
 def key_as_pem(content: bytes, store_password: str | None, key_password: str | None, option: str) -> bytes:
     """The private key and its certificate chain, its own certificate first. InvalidOption if the store cannot
     be read."""
+    if content.startswith(_JKS):
+        return _jks_key(content, store_password, key_password or store_password, option)
     from cryptography.hazmat.primitives import serialization
 
     key, certificate, others = _pkcs12(content, key_password or store_password, option)
@@ -38,21 +43,21 @@ def key_as_pem(content: bytes, store_password: str | None, key_password: str | N
 
 def certificates_as_pem(content: bytes, password: str | None, option: str) -> bytes:
     """All certificates of the store. InvalidOption if it cannot be read."""
-    from cryptography.hazmat.primitives.serialization import Encoding
+    if content.startswith(_JKS):
+        found = [entry.cert for entry in _jks(content, password, option).certs.values()]
+    else:
+        from cryptography.hazmat.primitives.serialization import Encoding
 
-    _, certificate, others = _pkcs12(content, password, option)
-    found = [each for each in (certificate, *others) if each is not None]
+        _, certificate, others = _pkcs12(content, password, option)
+        found = [each.public_bytes(Encoding.DER) for each in (certificate, *others) if each is not None]
     if not found:
         raise InvalidOption(f"{option} holds no certificate")
-    return b"".join(bytes(each.public_bytes(Encoding.PEM)) for each in found)
+    return "".join(ssl.DER_cert_to_PEM_cert(each) for each in found).encode()
 
 
 def _pkcs12(content: bytes, password: str | None, option: str) -> tuple[Any, Any, list[Any]]:
-    if content.startswith(_JKS):
-        raise InvalidOption(
-            f"{option} is a JKS store, which Tidelog does not read; convert it: "
-            "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
-        )
+    if content.startswith(_JCEKS):
+        raise InvalidOption(f"{option} is a JCEKS store, which Tidelog does not read; {_CONVERT}")
     try:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.serialization import pkcs12
@@ -66,30 +71,101 @@ def _pkcs12(content: bytes, password: str | None, option: str) -> tuple[Any, Any
         raise InvalidOption(f"{option}: not a PKCS#12 store, or the wrong password ({problem})") from None
 
 
-class UnreadableSubject(Exception):
-    """OpenSSL trusts the certificate, but its subject cannot be decoded, so its owner has no name."""
+_CONVERT = "convert it: keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
 
 
-def check_subjects(option: str) -> None:
-    """InvalidOption if the package that reads the subjects of certificates is missing."""
+def _jks_key(content: bytes, store_password: str | None, key_password: str | None, option: str) -> bytes:
+    store = _jks(content, store_password, option)
+    if not store.private_keys:
+        raise InvalidOption(f"{option} holds no private key with its certificate")
+    entry = next(iter(store.private_keys.values()))
+    from cryptography.hazmat.primitives import serialization
+
+    try:
+        entry.decrypt(key_password)
+        key = serialization.load_der_private_key(entry.pkey_pkcs8, None)
+    except Exception as problem:  # the errors of the parsers are not declared
+        raise InvalidOption(f"{option}: the key cannot be read, or ssl.key.password is wrong ({problem})") from None
+    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    chain = "".join(ssl.DER_cert_to_PEM_cert(certificate) for _, certificate in entry.cert_chain)
+    return key.private_bytes(*plain) + chain.encode()
+
+
+def _jks(content: bytes, password: str | None, option: str) -> Any:
+    try:
+        import cryptography  # noqa: F401
+        import jks
+    except ImportError:
+        raise InvalidOption(
+            f"{option} is a JKS store, which needs the package purejks: pip install 'tidelog[tls,jks]'; or {_CONVERT}"
+        ) from None
+    try:
+        return jks.KeyStore.loads(content, password, try_decrypt_keys=False)
+    except Exception as problem:  # the errors of the parser are not declared
+        raise InvalidOption(f"{option}: not a JKS store, or the wrong password ({problem})") from None
+
+
+class Identity(NamedTuple):
+    """What a listener's certificate says of it, and when the first certificate of its chain expires."""
+
+    subject: str
+    alternative_names: frozenset[str]
+    expires_ms: int
+
+
+def identity(pem: bytes, option: str) -> Identity:
+    """The identity in a chain of certificates, its own certificate first. InvalidOption if it cannot be parsed."""
+    from cryptography import x509
+
+    try:
+        chain = x509.load_pem_x509_certificates(pem)
+        expires = min(each.not_valid_after_utc for each in chain)
+        names = _alternative_names(chain[0])
+        return Identity(_subject(chain[0]), names, int(expires.timestamp() * 1000))
+    except Exception as problem:  # the errors of the parser are not declared
+        raise InvalidOption(f"{option}: the certificates cannot be parsed ({problem})") from None
+
+
+def _alternative_names(certificate: Any) -> frozenset[str]:
+    from cryptography import x509
+
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    return frozenset(f"{type(each).__name__} {each.value}" for each in names)
+
+
+class UnusableCertificate(Exception):
+    """OpenSSL trusts the certificate, but it names nobody: its subject cannot be decoded, or it has expired since
+    the session began that is resumed with it."""
+
+
+def check_installed(who: str) -> None:
+    """InvalidOption if the package that parses certificates is missing."""
     try:
         import cryptography  # noqa: F401
     except ImportError:
-        raise InvalidOption(
-            f"{option}: client certificates need the package cryptography: pip install 'tidelog[tls]'"
-        ) from None
+        raise InvalidOption(f"{who} needs the package cryptography: pip install 'tidelog[tls]'") from None
 
 
-def subject(certificate: bytes) -> str:
+def subject(certificate: bytes, now_s: float) -> str:
     """The subject of a DER certificate in RFC 2253's form, as Java prints it: `CN=Some One,OU=Other,O=Org`.
-    UnreadableSubject if it cannot be decoded, as text of a type without a defined encoding."""
+    UnusableCertificate if it has expired or cannot be decoded, as text of a type without a defined encoding."""
     from cryptography import x509
 
     try:
         parsed = x509.load_der_x509_certificate(certificate)
-        return ",".join("+".join(_attribute(each) for each in rdn) for rdn in reversed(parsed.subject.rdns))
+        name, expires_s = _subject(parsed), parsed.not_valid_after_utc.timestamp()
     except Exception as problem:  # a client chose these bytes, and the errors of the parser are not declared
-        raise UnreadableSubject(f"the certificate's subject cannot be read ({type(problem).__name__})") from None
+        raise UnusableCertificate(f"the certificate's subject cannot be read ({type(problem).__name__})") from None
+    if expires_s < now_s:
+        raise UnusableCertificate("the certificate has expired since the session began")
+    return name
+
+
+def _subject(certificate: Any) -> str:
+    return ",".join("+".join(_attribute(each) for each in rdn) for rdn in reversed(certificate.subject.rdns))
 
 
 def _attribute(attribute: Any) -> str:

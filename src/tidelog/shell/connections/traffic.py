@@ -23,8 +23,9 @@ from tidelog.shell.connections.acceptor import Acceptor
 from tidelog.shell.connections.arrivals import Arrivals
 from tidelog.shell.connections.connection import Connection, ShortSlice, load_slice
 from tidelog.shell.connections.handshakes import Handshakes
-from tidelog.shell.connections.key_stores import UnreadableSubject
-from tidelog.shell.connections.tls import ANONYMOUS, TlsListeners, principal_of
+from tidelog.shell.connections.key_stores import UnusableCertificate
+from tidelog.shell.connections.tls import ANONYMOUS, principal_of
+from tidelog.shell.connections.tls_listeners import TlsListeners
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.thread_pool import ThreadPool
 from tidelog.shell.tls_stream import TlsStream
@@ -173,8 +174,8 @@ class Traffic:
             reason = secured
             if not isinstance(secured, str):
                 try:
-                    principal = principal_of(secured, served.rules)
-                except UnreadableSubject as problem:
+                    principal = principal_of(secured, served.rules, time.time())
+                except UnusableCertificate as problem:
                     principal, reason = None, str(problem)
                 else:
                     reason = "no rule of ssl.principal.mapping.rules matches the certificate's subject"
