@@ -248,7 +248,7 @@ def test_the_expiry_of_certificates_is_in_the_metrics_and_in_the_report(tmp_path
     mine.store("broker", "127.0.0.1", "localhost", not_after=soon)
     with Cluster(brokers=1, options=mine.options()) as cluster:
         broker = cluster.brokers[0]
-        text = on_loop(broker, lambda hosted: MetricsPage(hosted.node, hosted.server.events).text().decode())
+        text = on_loop(broker, lambda hosted: MetricsPage(hosted.node, hosted.server).text().decode())
         (shown,) = re.findall(r'tidelog_certificate_expiry_timestamp_seconds{listener="SSL"} (\S+)', text)
         assert float(shown) == soon.timestamp()
         run(["explain", "broker", str(broker.id), "--bootstrap-server", cluster.bootstrap, "--watch-ms", "0"])
@@ -258,7 +258,7 @@ def test_the_expiry_of_certificates_is_in_the_metrics_and_in_the_report(tmp_path
 def test_without_tls_nothing_is_said_of_certificates():
     with Cluster(brokers=1) as cluster:
         broker = cluster.brokers[0]
-        text = on_loop(broker, lambda hosted: MetricsPage(hosted.node, hosted.server.events).text().decode())
+        text = on_loop(broker, lambda hosted: MetricsPage(hosted.node, hosted.server).text().decode())
         assert "certificate" not in text
         assert "certificates" not in on_loop(broker, lambda hosted: facts(hosted.node.broker, hosted.node.now))
 
