@@ -82,6 +82,7 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
         controller=FakeController(),
         inter_broker_listener="REPLICATION",
         has_sasl=False,
+        has_authorizer=False,
         configs=SimpleNamespace(
             topic=lambda name: configs.get(name, {}),
             group=lambda _: {},

@@ -86,6 +86,7 @@ def request(key, /, **values):
     return made
 
 
+ACL = {"resource_type": 2, "resource_type_filter": 2, "operation": 3, "permission_type": 3}
 CASES = [
     (0, None, {}, [{"TransactionalId WRITE", "Topic WRITE"}]),
     (0, None, {"transactional_id": None}, [{"Topic WRITE"}]),
@@ -113,9 +114,9 @@ CASES = [
     (26, None, {}, [{"TransactionalId WRITE"}]),
     (27, None, {}, [{"Cluster ALTER"}, {"Cluster CLUSTER_ACTION"}]),
     (28, None, {}, [{"TransactionalId WRITE", "Group READ", "Topic READ"}]),
-    (29, None, {}, [{"Cluster DESCRIBE"}]),
-    (30, None, {}, [{"Cluster ALTER"}]),
-    (31, None, {}, [{"Cluster ALTER"}]),
+    (29, None, ACL, [{"Cluster DESCRIBE"}]),
+    (30, None, ACL, [{"Cluster ALTER"}]),
+    (31, None, ACL, [{"Cluster ALTER"}]),
     (32, None, {"resource_type": 2}, [{"Topic DESCRIBE_CONFIGS"}]),
     (32, None, {"resource_type": 4}, [{"Cluster DESCRIBE_CONFIGS"}]),
     (32, None, {"resource_type": 8}, [{"Cluster DESCRIBE_CONFIGS"}]),

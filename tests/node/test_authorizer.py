@@ -4,7 +4,9 @@ import pytest
 
 from tests.node.one_broker import CLIENT, TOPIC, TOPIC_ID, OneBroker, values
 from tidelog.config.families.security_options import STANDARD_AUTHORIZER
+from tidelog.controller import acl_tree
 from tidelog.errors import ErrorCode
+from tidelog.ports import Children, Create, Read, Write
 from tidelog.security.acls import (
     Acl,
     AclIndex,
@@ -29,6 +31,7 @@ from tidelog.wire.messages.groups.offset_fetch import (
 )
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tidelog.wire.messages.security.acls import DescribeAclsRequest
 from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
@@ -300,3 +303,73 @@ def test_a_change_is_logged_with_who_before_after_and_result(broker):
         {"log": "DEBUG"},
         "INVALID_REQUEST",
     )
+
+
+# Rules that come from the metadata store.
+
+
+def store(broker, name, *acls):
+    """These are the rules of the topic now, as a controller stores them."""
+    pattern = ResourcePattern(ResourceType.TOPIC, name, PatternType.LITERAL)
+    path, data = acl_tree.pattern_path(pattern), acl_tree.format_acls(acls)
+    apply = broker.session.apply
+    if not apply([Read(acl_tree.CHANGES[PatternType.LITERAL])]).values[0]:
+        assert apply([Create(each) for each in acl_tree.skeleton()]).outcome == "ok"
+    if apply([Write(path, data)]).outcome != "ok":
+        assert apply([Create(path, data)]).outcome == "ok"
+    (listed,) = apply([Children(acl_tree.CHANGES[PatternType.LITERAL])]).values
+    change = Create(acl_tree.change_path(PatternType.LITERAL, len(listed)), acl_tree.format_change(pattern))
+    assert apply([change]).outcome == "ok"
+    broker.give("store_event", acl_tree.CHANGES[PatternType.LITERAL])
+
+
+READ_TOPIC = rule("READ").acl
+
+
+def test_until_the_rules_are_known_only_super_users_are_served(broker):
+    waiting = OneBroker(
+        authorizer_class_name=STANDARD_AUTHORIZER,
+        super_users="User:ANONYMOUS",
+        allow_everyone_if_no_acl_found="true",
+        min_insync_replicas=1,
+    )
+    waiting.connect(ALICE, principal="User:alice")
+    waiting.lead(isr=(0,), replicas=(0,))
+    assert codes(waiting.answers[produce(waiting, TOPIC)]) == {TOPIC: DENIED}
+    assert codes(waiting.answers[produce(waiting, TOPIC, connection=CLIENT)]) == {TOPIC: 0}
+    waiting.store_answers = False
+    waiting.give("session_started", waiting.session.session)
+    assert waiting.node.broker.membership.session == 0, "a broker registers when it knows the rules"
+    waiting.store_answers = True
+    waiting.give("wake")
+    assert waiting.node.broker.membership.session == waiting.session.session
+    assert codes(waiting.answers[produce(waiting, TOPIC)]) == {TOPIC: 0}
+
+
+def test_stored_rules_take_effect_on_open_connections(broker):
+    broker.give("session_started", broker.session.session)
+    assert fetched(broker.answers[fetch(broker, TOPIC)]) == {TOPIC: (DENIED, False)}
+    store(broker, TOPIC, READ_TOPIC)
+    produce(broker, TOPIC, connection=CLIENT)
+    assert fetched(broker.answers[fetch(broker, TOPIC)]) == {TOPIC: (0, True)}
+    store(broker, TOPIC)
+    assert fetched(broker.answers[fetch(broker, TOPIC)]) == {TOPIC: (DENIED, False)}
+
+
+def test_a_session_loses_an_idle_topic_whose_right_is_withdrawn(broker):
+    broker.give("session_started", broker.session.session)
+    store(broker, TOPIC, READ_TOPIC)
+    session = broker.answers[fetch(broker, TOPIC, session_epoch=0)].session_id
+    waits = fetch(broker, session_id=session, session_epoch=1, min_bytes=1, max_wait_ms=10_000)
+    alone = fetch(broker, TOPIC, min_bytes=1, max_wait_ms=10_000)
+    assert not {waits, alone} & broker.answers.keys()
+    store(broker, TOPIC)
+    assert fetched(broker.answers[waits]) == {TOPIC: (DENIED, False)}
+    assert fetched(broker.answers[alone]) == {TOPIC: (DENIED, False)}
+    again = fetch(broker, session_id=session, session_epoch=2)
+    assert fetched(broker.answers[again]) == {TOPIC: (DENIED, False)}
+
+
+def test_an_acl_request_that_no_broker_can_know_closes_the_connection_of_anybody(broker):
+    broker.send(DescribeAclsRequest(operation=0), ALICE, version=3)
+    assert broker.closed == [ALICE]

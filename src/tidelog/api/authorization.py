@@ -487,6 +487,13 @@ def _list_transactions(request: Any, caller: Caller) -> Verdict:
     return Verdict(request=request, finish=finish)
 
 
+def _known_acls(request: Any, _caller: Caller) -> None:
+    """ACLs that no broker can know close the connection, also of those who may not change any."""
+    from tidelog.api.security.acls import check_known
+
+    check_known(request)
+
+
 def _on_cluster(operation: AclOperation) -> Guard:
     return _whole((operation, CLUSTER, ""))
 
@@ -528,9 +535,9 @@ GUARDS: dict[int, Guard | None] = {
         _whole((WRITE, TRANSACTIONAL_ID, "transactional_id"), (READ, GROUP, "group_id")),
         _entries(_named(READ, TOPIC)),
     ),
-    29: _on_cluster(DESCRIBE),
-    30: _on_cluster(ALTER),
-    31: _on_cluster(ALTER),
+    29: _both(_known_acls, _on_cluster(DESCRIBE)),
+    30: _both(_known_acls, _on_cluster(ALTER)),
+    31: _both(_known_acls, _on_cluster(ALTER)),
     32: _entries(_resource(DESCRIBE_CONFIGS)),
     33: _entries(_resource(ALTER_CONFIGS)),
     34: _on_cluster(ALTER),

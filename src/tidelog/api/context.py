@@ -149,6 +149,11 @@ class Broker(Protocol):
         ...
 
     @property
+    def has_authorizer(self) -> bool:
+        """Whether this broker restricts what clients may do."""
+        ...
+
+    @property
     def configs(self) -> "Configs": ...
 
     @property

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from tidelog.wire.messages import SCHEMAS
 
-Caller = Literal["anyone", "broker", "tidelog", "sasl"]
+Caller = Literal["anyone", "broker", "tidelog", "sasl", "secured"]
 
 
 class Api(NamedTuple):
@@ -19,8 +19,8 @@ class Api(NamedTuple):
 
     `caller` "broker" is served and advertised on the inter-broker listener only, "tidelog" advertised to Tidelog's own
     clients only: others would not know what it is. "sasl" is served to anyone and advertised by brokers with a SASL
-    listener. `operation` is what an authorizer is asked for. `module` is below
-    `tidelog.api`, and `function` in it.
+    listener, "secured" also by brokers with an authorizer. `operation` is what an authorizer is asked for. `module` is
+    below `tidelog.api`, and `function` in it.
     """
 
     key: int
@@ -53,6 +53,7 @@ def _api(
 
 
 _TO_CONTROLLER = "to_controller:submit"
+_ACLS = "security.acls:submit"
 _PUSHES = "cluster.controller_pushes"
 _CONFIGS = "configs.alter_configs"
 _GROUPS = "groups.group_requests"
@@ -91,6 +92,9 @@ APIS: dict[int, Api] = {
         _api(26, "TransactionalId WRITE", f"{_TRANSACTIONS}:end_txn"),  # EndTxn
         _api(27, "Cluster ALTER or CLUSTER_ACTION"),  # WriteTxnMarkers
         _api(28, "TransactionalId WRITE, Group and Topic READ"),  # TxnOffsetCommit
+        _api(29, "Cluster DESCRIBE", _ACLS, caller="secured"),  # DescribeAcls
+        _api(30, "Cluster ALTER", _ACLS, caller="secured"),  # CreateAcls
+        _api(31, "Cluster ALTER", _ACLS, caller="secured"),  # DeleteAcls
         _api(32, "Topic or Cluster DESCRIBE_CONFIGS"),  # DescribeConfigs
         _api(33, "Topic or Cluster ALTER_CONFIGS", f"{_CONFIGS}:alter_configs"),  # AlterConfigs
         _api(34, "Cluster ALTER"),  # AlterReplicaLogDirs

@@ -11,6 +11,7 @@ from typing import Any
 
 from tidelog.controller import tree
 from tidelog.controller.commands import configs
+from tidelog.controller.commands.acls import create_acls, delete_acls, describe_acls
 from tidelog.controller.commands.configs import alter_quotas
 from tidelog.controller.commands.deletion import Deletions, delete_as_written, delete_topics, remove_topics
 from tidelog.controller.commands.elections import (
@@ -52,6 +53,7 @@ from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdown
 from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
 from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tidelog.wire.messages.security.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from tidelog.wire.messages.security.scram_credentials import AlterUserScramCredentialsRequest
 from tidelog.wire.messages.topics.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest
@@ -102,6 +104,9 @@ class ActiveController:
                 "alter SCRAM credentials",
                 lambda r: alter_scram_credentials(term, self.logs, r),
             ),
+            DescribeAclsRequest: ("describe ACLs", describe_acls),
+            CreateAclsRequest: ("create ACLs", lambda r: create_acls(term, r)),
+            DeleteAclsRequest: ("delete ACLs", lambda r: delete_acls(term, r)),
             AlterConfigsRequest: ("alter configs", lambda r: configs.replace(term, self.logs, r)),
             IncrementalAlterConfigsRequest: (
                 "alter configs",

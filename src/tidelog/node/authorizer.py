@@ -19,6 +19,7 @@ from tidelog.security.acls import (
     DEFAULT_DENY,
     NOT_READY,
     SUPER_USER,
+    WILDCARD,
     AclIndex,
     AclOperation,
     Decision,
@@ -119,6 +120,16 @@ class Authorizer:
     def report_change(self, principal: str, host: str, api: str, change: Change, result: str) -> None:
         fields = {"principal": principal, "host": host, "request": api, **change._asdict(), "result": result}
         self._effects.append(Event("audit.changed", fields))
+
+
+def may_be_broker(config: BrokerConfig, principal: str, index: AclIndex) -> bool:
+    """Whether these rules let the principal do, from some host, what brokers do among themselves."""
+    if principal in principals_of(config.super_users):
+        return True
+    default = DEFAULT_ALLOW if config.allow_everyone_if_no_acl_found else DEFAULT_DENY
+    question = (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    hosts = {WILDCARD, *(acl.host for _, acl in index.about(ResourceType.CLUSTER, CLUSTER_NAME))}
+    return any(index.decide(principal, host, *question, default=default).allowed for host in hosts)
 
 
 class PrincipalAccess:

@@ -20,6 +20,7 @@ from tidelog.effects import Effect, Event, SetConnectionLimits, SetListenerOptio
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity import Unsound
 from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
+from tidelog.node.acl_mirror import AclMirror
 from tidelog.node.authentication import sasl_listeners
 from tidelog.node.authorizer import Authorizer
 from tidelog.node.configs import ConfigMirror
@@ -43,6 +44,7 @@ from tidelog.partition.partition import Partition
 from tidelog.partition.replication_throttle import ReplicationThrottles
 from tidelog.partition.truncation import Generation
 from tidelog.ports import Certificates, Disk
+from tidelog.security.acls import AclIndex
 from tidelog.security.scram import Account, parse_credential
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
@@ -90,8 +92,8 @@ class BrokerState:
         self.inter_broker_listener = inter_broker_listener(config)
         self.sasl = sasl_listeners(config, self._account, entropy, sasl_secret)
         """Listeners with SASL, by name."""
-        self.has_sasl = bool(self.sasl)
         self.authorizer = Authorizer(config, effects, lambda: self.now) if config.authorizer_class_name else None
+        self.acls = AclMirror(store.submit, effects, self._acls_changed) if self.authorizer else None
         self.image = ClusterImage()
         timeout_ms = config.log_dir_failure_timeout_ms
         self.log_dir_events = LogDirEvents(self.broker_id, timeout_ms, store.submit, effects, entropy, lambda: self.now)
@@ -158,6 +160,14 @@ class BrokerState:
         return self.membership.epoch
 
     @property
+    def has_sasl(self) -> bool:
+        return bool(self.sasl)
+
+    @property
+    def has_authorizer(self) -> bool:
+        return self.authorizer is not None
+
+    @property
     def cluster_id(self) -> str:
         return self.membership.cluster_id
 
@@ -217,6 +227,21 @@ class BrokerState:
         if (options := self._listener_options()) != before:
             self.effects.append(SetListenerOptions(options))
         self._node.config_changed(self.config)
+
+    def start_session(self, session: int) -> None:
+        """A session with the store began. Whoever registers knows the ACLs: other brokers may send requests at once."""
+        self.configs.start()
+        if self.acls is None:
+            self.membership.start(session)
+        else:
+            self.acls.start(lambda: self.membership.start(session))
+
+    def _acls_changed(self, index: AclIndex) -> None:
+        """Fetch sessions, and fetches that wait, hold topics that may not be read any more."""
+        assert self.authorizer is not None
+        self.authorizer.update(index)
+        for partition in self.replicas:
+            partition.mark_dirty()
 
     def _listener_options(self) -> dict[str, str]:
         return {name: text for name, text in self.config.broker.items() if name.startswith(LISTENER_PREFIX)}

@@ -130,8 +130,7 @@ class Node:
     def session_started(self, session: int, now: Time) -> list[Effect]:
         self._at(now)
         self.store.session_started()
-        self.broker.configs.start()
-        self.broker.membership.start(session)
+        self.broker.start_session(session)
         return self._finish()
 
     def session_lost(self, now: Time) -> list[Effect]:
@@ -155,6 +154,8 @@ class Node:
     def store_event(self, path: str, now: Time) -> list[Effect]:
         self._at(now)
         self.broker.configs.changed(path)
+        if self.broker.acls is not None:
+            self.broker.acls.changed(path)
         self.broker.membership.event(path)
         self._effects.extend(self.broker.controller.store_event(path, now))
         return self._finish()

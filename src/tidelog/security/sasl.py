@@ -105,6 +105,17 @@ def check(config: BrokerConfig) -> None:
 
 def client(config: BrokerConfig, entropy: Callable[[int], bytes]) -> tuple[str, Generator[bytes, bytes, None]]:
     """The mechanism, and a broker's side of logging in to another; `config` is that of the listener between brokers."""
+    mechanism, user, password = _own_login(config)
+    return mechanism, client_exchange(mechanism, user, password, b64encode(entropy(scram.NONCE_BYTES)).decode())
+
+
+def own_user(config: BrokerConfig) -> str:
+    """The user as which a broker logs in to others; `config` is that of the listener between brokers."""
+    return _own_login(config)[1]
+
+
+def _own_login(config: BrokerConfig) -> tuple[str, str, str]:
+    """(mechanism, user, password)."""
     mechanism = config.sasl_mechanism_inter_broker_protocol
     if mechanism not in SUPPORTED:
         raise InvalidOption(
@@ -112,10 +123,9 @@ def client(config: BrokerConfig, entropy: Callable[[int], bytes]) -> tuple[str, 
         )
     login = _login(config, mechanism)
     try:
-        user, password = login.options["username"], login.options["password"]
+        return mechanism, login.options["username"], login.options["password"]
     except KeyError as missing:
         raise InvalidOption(f"sasl.jaas.config of {mechanism} between brokers: {missing.args[0]} is missing") from None
-    return mechanism, client_exchange(mechanism, user, password, b64encode(entropy(scram.NONCE_BYTES)).decode())
 
 
 def client_exchange(

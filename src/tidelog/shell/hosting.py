@@ -21,6 +21,7 @@ from tidelog.node.node import Node
 from tidelog.ports import Create, MetadataStore, Read, StoreResult
 from tidelog.ports import Node as StoreNode
 from tidelog.security import sasl
+from tidelog.shell import broker_access
 from tidelog.shell.connections import acceptor
 from tidelog.shell.connections.tls_listeners import TlsListeners
 from tidelog.shell.connections.traffic import clock
@@ -91,6 +92,8 @@ class HostedBroker:
         stack.callback(thread.stop)
         cluster_id = _cluster_id(thread.store)
         has_sasl = any(endpoint.security.startswith("SASL") for endpoint, _ in bound)
+        if config.authorizer_class_name:
+            broker_access.check(config, thread.store)
         log_dir_lock.check_identity(cluster_id, config.node_id, os.urandom)
         homes = zip(config.folders, disk.folders, strict=True)
         node = self.node = Node(

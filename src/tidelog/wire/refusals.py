@@ -202,6 +202,8 @@ def codes_in(answer: Any) -> Iterator[int]:
 
 def is_from_no_controller(response: Any) -> bool:
     """Whether the request came to a broker that is not the controller (any more): it may be retried."""
-    parts = (getattr(response, name, None) or () for name in ("topics", "results", "responses", "entries"))
+    parts = (
+        getattr(response, name, None) or () for name in ("topics", "results", "filter_results", "responses", "entries")
+    )
     codes = {getattr(response, "error_code", 0), *(getattr(part, "error_code", 0) for found in parts for part in found)}
     return ErrorCode.NOT_CONTROLLER in codes

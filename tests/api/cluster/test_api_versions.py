@@ -9,28 +9,35 @@ from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
 BETWEEN_BROKERS = {4, 5, 6, 7, 56}
 OURS = {10_000}
 FOR_LOGINS = {17, 36, 51}
+FOR_ACLS = {29, 30, 31}
 
 
-def ask(version, listener="PLAINTEXT", name="kafka-python", software="3.0.12", *, sasl=False):
+def ask(version, listener="PLAINTEXT", name="kafka-python", software="3.0.12", *, sasl=False, authorizer=False):
     request = ApiVersionsRequest(client_software_name=name, client_software_version=software)
     where = context(version=version, listener=listener)
-    where.broker.has_sasl = sasl
+    where.broker.has_sasl, where.broker.has_authorizer = sasl, authorizer
     return api_versions.handle(request, where)
 
 
 def test_clients_see_what_is_for_clients():
     keys = {api.api_key: (api.min_version, api.max_version) for api in ask(4).api_keys}
-    assert keys.keys() == APIS.keys() - BETWEEN_BROKERS - OURS - FOR_LOGINS
+    assert keys.keys() == APIS.keys() - BETWEEN_BROKERS - OURS - FOR_LOGINS - FOR_ACLS
     assert keys[0] == (0, 13)  # Produce: librdkafka derives features from it (KAFKA-18659)
     assert keys[18] == (0, 4)
 
 
 def test_brokers_see_what_is_for_brokers_too():
-    assert {api.api_key for api in ask(4, "REPLICATION").api_keys} == APIS.keys() - OURS - FOR_LOGINS
+    assert {api.api_key for api in ask(4, "REPLICATION").api_keys} == APIS.keys() - OURS - FOR_LOGINS - FOR_ACLS
 
 
 def test_brokers_with_a_sasl_listener_list_what_logins_need():
     assert {api.api_key for api in ask(4, sasl=True).api_keys} == APIS.keys() - BETWEEN_BROKERS - OURS
+
+
+def test_brokers_with_an_authorizer_list_what_acls_need():
+    assert {
+        api.api_key for api in ask(4, authorizer=True).api_keys
+    } == APIS.keys() - BETWEEN_BROKERS - OURS - FOR_LOGINS
 
 
 def test_features_have_an_epoch():

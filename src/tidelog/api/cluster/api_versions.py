@@ -50,7 +50,10 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
     among_brokers = context.listener == context.broker.inter_broker_listener
     return ApiVersionsResponse(
         api_keys=_served(
-            among_brokers=among_brokers, to_ours=request.client_software_name == OURS, sasl=context.broker.has_sasl
+            among_brokers=among_brokers,
+            to_ours=request.client_software_name == OURS,
+            sasl=context.broker.has_sasl,
+            authorizer=context.broker.has_authorizer,
         ),
         supported_features=[
             SupportedFeatureKey(name=feature.name, min_version=feature.low, max_version=feature.high)
@@ -66,10 +69,10 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
 
 
 @cache
-def _served(*, among_brokers: bool, to_ours: bool, sasl: bool) -> list[ApiVersion]:
+def _served(*, among_brokers: bool, to_ours: bool, sasl: bool, authorizer: bool) -> list[ApiVersion]:
     """The same response for every new connection; it is never modified."""
-    callers = {"anyone"}
-    callers |= {caller for caller, holds in (("broker", among_brokers), ("tidelog", to_ours), ("sasl", sasl)) if holds}
+    holding = {"broker": among_brokers, "tidelog": to_ours, "sasl": sasl, "secured": sasl or authorizer}
+    callers = {"anyone"} | {caller for caller, holds in holding.items() if holds}
     return [
         ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)
         for api in APIS.values()

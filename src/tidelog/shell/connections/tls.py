@@ -127,6 +127,17 @@ def principal_of(sock: ssl.SSLSocket, rules: Sequence[principals.Rule], now_s: f
     return None if name is None else f"User:{name}"
 
 
+def own_principal(config: BrokerConfig) -> str | None:
+    """As whom other brokers know this one by its certificate, None if no rule matches; `config` is that of the listener
+    between brokers."""
+    key = stores.key_of(config)
+    if key is None or config.ssl_client_auth == "none":
+        return ANONYMOUS
+    subject = key_stores.identity(key.pem, key.option).subject
+    name = principals.principal_name(principals.parse(config.ssl_principal_mapping_rules), subject)
+    return None if name is None else f"User:{name}"
+
+
 def wrap(sock: socket, context: ssl.SSLContext, server_name: str | None) -> ssl.SSLSocket:
     """A TLS socket whose handshake has not begun; `server_name` is None on the server side. ValueError if it is not
     a host name."""
