@@ -161,6 +161,14 @@ def test_partitions_are_added(cluster):
     assert len(cluster.state.topics["t"].partitions) == 8
 
 
+def test_partitions_are_added_from_the_first_broker_on_where_the_topics_own_is_gone(cluster):
+    cluster.create("t", assignments={0: (2, 1)})
+    cluster.brokers[2].kill()
+    cluster.settle()
+    assert extend(cluster, "t", 3) == 0
+    assert [cluster.partition("t", index).replicas for index in (1, 2)] == [(1, 0), (0, 1)]
+
+
 def test_partitions_are_added_as_assigned(cluster):
     cluster.create("t", assignments={0: (0, 1)})
     assert extend(cluster, "t", 3, [(1, 2), (2, 0)]) == 0

@@ -4,8 +4,17 @@ from threading import get_ident
 
 from tests.node.one_broker import CLIENT, TOPIC, TOPIC_ID, OneBroker
 from tidelog.api.records import fetch
+from tidelog.api.records.sessions import CachedPartition
 from tidelog.errors import DiskFailed, ErrorCode
-from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+from tidelog.model import TopicPartition
+from tidelog.wire.messages.records.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
 
 PRODUCER = 3
 V = 12
@@ -386,6 +395,16 @@ def test_a_consumer_is_sent_to_the_in_sync_replica_in_its_rack():
     assert consumer.ask({0: 0})[0].preferred_read_replica == 1
     own = Consumer(broker, rack_id="rack-0")
     assert own.ask({0: 0})[0].preferred_read_replica == -1
+
+
+def test_an_incremental_fetch_tells_of_a_closer_replica_on_any_broker():
+    """Broker 0, too: its number is not "none"."""
+    place = TopicPartition(TOPIC, 0)
+    cached = CachedPartition(place, TOPIC_ID, 0, 1 << 20, 0, -1, 0, sent_high_watermark=1, sent_log_start=0)
+    answer = PartitionData(partition_index=0, error_code=0, high_watermark=1, log_start_offset=0, records=b"")
+    assert not fetch._has_changed(cached, answer)
+    answer.preferred_read_replica = 0
+    assert fetch._has_changed(cached, answer)
 
 
 def test_a_disk_that_refuses_a_read_takes_its_folder_offline(monkeypatch):

@@ -296,6 +296,7 @@ def test_an_id_that_nobody_used_for_long_is_forgotten():
     assert harness.list() == ["open"]
     assert harness.state("idle").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert [value for key, value in harness.values() if key.endswith(b"idle")][-1] is None
+    assert harness.successor().list() == ["open"]
 
 
 def test_a_successor_carries_a_decision_out():
