@@ -9,6 +9,7 @@ from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
 from tidelog.controller.commands.topics import _count_of, new_topic_id
 from tidelog.errors import ErrorCode
+from tidelog.model import id_text
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
 from tidelog.wire.messages.topics.create_partitions import (
     CreatePartitionsAssignment,
@@ -34,6 +35,17 @@ def test_defaults_are_the_brokers(cluster):
     result = cluster.create("t")
     assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 4, 2)
     assert len(result.topic_id) == 16
+
+
+def test_a_new_topic_is_reported(cluster):
+    created = cluster.create("t", 3, 2)
+    (event,) = cluster.kinds("topic.created")
+    assert event == {
+        "topic": "t",
+        "topic_id": id_text(created.topic_id),
+        "partitions": 3,
+        "replication_factor": 2,
+    }
 
 
 def test_the_answer_lists_the_options_in_force(cluster):

@@ -152,6 +152,12 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "neighbour: >= to >",
         "An entry that is dropped here is learned again of the batch that begins where it does.",
     ),
+    Equivalent(
+        "tidelog.log.integrity:sound_part",
+        "end = max(piece.position + 1, sound.trusted)",
+        "constant: 1 to 2",
+        "It stands for the batch at the position: what is verified ends where a batch does.",
+    ),
 )
 
 
