@@ -276,10 +276,10 @@ class OneBroker:
         request = StopReplicaRequest(controller_id=1, controller_epoch=by, topic_states=[topic], push_number=number)
         return self.ask(request, connection)
 
-    def produce(self, *texts, acks=-1, timeout_ms=30_000, connection=CLIENT, index=0, records=None):
+    def produce(self, *texts, acks=-1, timeout_ms=30_000, connection=CLIENT, index=0, records=None, version=None):
         data = PartitionProduceData(index=index, records=records or values(*texts))
         topic = TopicProduceData(name=TOPIC, partition_data=[data])
-        return self.send(ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic]), connection)
+        return self.send(ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic]), connection, version)
 
     def produced(self, number):
         """(error code, base offset), or None while there is no answer."""

@@ -192,3 +192,13 @@ def test_a_stale_leader_appends_but_commits_nothing():
     broker.passes(100)
     assert broker.produced(number) == (ErrorCode.REQUEST_TIMED_OUT, -1)
     assert broker.partition().high_watermark == 0
+
+
+def test_a_refused_producer_learns_who_leads_now():
+    broker = OneBroker()
+    broker.follow(leader=1, epoch=3)
+    answer = broker.answers[broker.produce("m1", version=10)]
+    refused = answer.responses[0].partition_responses[0]
+    assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (1, 3)
+    assert [(node.node_id, node.host) for node in answer.node_endpoints] == [(1, "broker-1")]

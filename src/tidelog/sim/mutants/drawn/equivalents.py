@@ -158,6 +158,31 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "constant: 1 to 2",
         "It stands for the batch at the position: what is verified ends where a batch does.",
     ),
+    Equivalent(
+        "tidelog.log.log:Log._truncate_producers",
+        "self.snapshots.remove_outside(-1, end)",
+        "constant: 1 to 0",
+        "A snapshot at offset 0 has no producers: without it none are loaded, either.",
+    ),
+    Equivalent(
+        "tidelog.log.index:Tail.find",
+        "if slot == len(self._ends) or (slot == 0 and self._positions[0] != 0):",
+        "constant: 0 to -1",
+        "Where it gives up, the same batch is looked for in the file.",
+        nth=1,
+    ),
+    Equivalent(
+        "tidelog.log.durability:Durability.complete",
+        "finished = next(exact, None) or next((flush for flush in waiting if flush.requested_end <= offset), None)",
+        "neighbour: <= to <",
+        "A flush that was requested at this very offset has been found before.",
+    ),
+    Equivalent(
+        "tidelog.log.snapshots:Snapshots.remove_strays",
+        "newest = self.offsets[-1] if self.offsets and self.offsets[-1] > last else None",
+        "neighbour: > to >=",
+        "A snapshot at the base of a segment is kept anyway.",
+    ),
 )
 
 
