@@ -261,6 +261,17 @@ def test_the_configuration_may_change_while_it_runs():
     assert len(log.segments) == 2
 
 
+def test_a_new_index_interval_holds_for_what_is_appended_from_then_on():
+    log = filled(3)
+    assert not log.segments.active.offsets.content
+    log.config = options(index_interval_bytes=0)
+    for _ in range(2):  # in the active segment, and in the next one
+        for _ in range(2):
+            log.append_as_leader(batch(), 0, NOW)
+        assert log.segments.active.offsets.content
+        log.roll(NOW)
+
+
 # Idempotence and times.
 
 

@@ -183,6 +183,12 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "neighbour: > to >=",
         "A snapshot at the base of a segment is kept anyway.",
     ),
+    Equivalent(
+        "tidelog.log.producers:Producers.apply",
+        "if marker is not None and control:",
+        "logic: and to or",
+        "Only a control batch comes with a marker, and one that comes without has been left out before.",
+    ),
 )
 
 
