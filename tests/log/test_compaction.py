@@ -438,6 +438,18 @@ def test_a_truncation_while_files_are_exchanged_wins_and_what_it_cut_is_dirty_ag
         exchange += 1
 
 
+def test_a_truncation_while_files_are_exchanged_removes_the_new_ones():
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    fill(log, Random(3))
+    steps = passing(log)
+    while not log.replacing:
+        next(steps)
+    assert [name for name in disk.list(FOLDER) if name.endswith(names.SWAP)]
+    log.truncate_to(0)
+    assert not [name for name in disk.list(FOLDER) if name.endswith(names.SWAP)]
+
+
 def test_a_log_that_is_deleted_at_any_step_is_let_go():
     stop, is_over = 1, False
     while not is_over:

@@ -358,11 +358,13 @@ def test_producers_whose_records_were_deleted_below_a_truncation_are_kept():
 
 
 def test_deleting_records_moves_the_start_only():
-    log = filled(5, TINY)
+    disk = sim_disk()
+    log = filled(5, TINY, disk)
     assert log.advance_start(4)
     assert not log.advance_start(2)
     assert log.log_start_offset == 4
     assert list(log.epochs) == [(0, 4)]
+    assert disk.read(f"{log.folder}/leader-epoch-checkpoint") == b"0\n1\n0 4\n"
     with pytest.raises(ApiError) as error:
         log.advance_start(6)
     assert error.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
