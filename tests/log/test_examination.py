@@ -98,6 +98,16 @@ def test_a_process_trusts_what_it_wrote_itself_and_nothing_that_it_found():
     assert isinstance(read_as_partition(log, 6, limit=8), Unsound)
 
 
+def test_a_read_that_reaches_what_this_process_wrote_needs_no_other_examination():
+    disk = sim_disk()
+    cold_log(disk).close()
+    log = open_log(disk, recovery_point=7, clean=True)
+    read_as_partition(log, 6, limit=7)
+    log.append_as_leader(batch(b"new"), 3, NOW)
+    piece = read(log, 6, 10_000, 8, at_least_one=True)
+    assert (piece.position, piece.length) == (0, log.segments.active.size)
+
+
 def test_it_is_examined_once_as_long_as_the_file_is_open():
     disk = sim_disk()
     log = cold_log(disk)

@@ -17,7 +17,7 @@ FOUND = {
     "kip-101": 5071,
     "kip-279-unfenced": 5071,
     "isr-without-epoch-start": 5001,
-    "watermark-over-committed-isr": 5000,
+    "watermark-over-committed-isr": 5005,
     "alter-partition-without-broker-epoch": 5000,
     "ack-before-isr": 5000,
     "watermark-below-min-isr": 5000,

@@ -327,6 +327,17 @@ def test_a_fetch_by_a_broker_that_is_no_replica_is_refused_and_changes_nothing()
     assert broker.partition().high_watermark == 0
 
 
+def test_a_follower_that_is_below_the_logs_start_learns_where_it_is():
+    broker = leading(0, isr=(0,), replicas=(0, 1), min_insync_replicas=1)
+    put(broker, "m1")
+    put(broker, "m2")
+    broker.partition().log.advance_start(1)
+    answer = broker.fetch_as(1, 0)
+    assert (answer.error_code, answer.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 1)
+    answer = Consumer(broker).ask({0: 0})[0]
+    assert (answer.error_code, answer.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+
+
 def test_a_follower_is_refused_on_the_listener_of_clients():
     broker = leading(0, isr=(0, 1), replicas=(0, 1))
     request = FetchRequest(replica_state=ReplicaState(replica_id=1), min_bytes=1)

@@ -160,6 +160,15 @@ def test_a_partition_whose_transaction_is_open_is_written_though_others_are_aske
     assert asking.codes(number) == {0: ErrorCode.NONE, 1: ErrorCode.NONE}
 
 
+def test_nobody_is_asked_where_every_transaction_is_open():
+    asking = Asking()
+    asking.produce(0, partitions=(0,))
+    assert asking.coordinator_agrees() == [0]
+    before = len(asked(asking.broker, AddPartitionsToTxnRequest))
+    assert asking.codes(asking.produce(1, partitions=(0,))) == {0: ErrorCode.NONE}
+    assert len(asked(asking.broker, AddPartitionsToTxnRequest)) == before
+
+
 def test_nor_is_a_partition_of_a_topic_that_was_not_known_when_the_coordinator_was_asked():
     asking, other = Asking(), b"o" * 16
     data = [PartitionProduceData(index=0, records=batch(7))]

@@ -19,6 +19,18 @@ def test_a_stable_group_goes_on_under_the_next_coordinator():
     assert group.subscribed_topics == {"t"}
 
 
+def test_a_coordinator_that_leads_in_a_new_epoch_keeps_its_groups_without_loading():
+    harness = GroupHarness()
+    harness.stable()
+    shard = harness.machine.shard
+    harness.start_loading(epoch=1)
+    assert harness.machine.shard is shard
+    assert (shard.epoch, shard.is_loading) == (1, False)
+    harness.start_loading(epoch=0)
+    assert shard.epoch == 1
+    assert harness.machine.groups["g"].state is ClassicGroupState.STABLE
+
+
 def test_members_that_did_not_survive_the_failover_expire():
     harness = GroupHarness()
     (a, b), _ = harness.stable(count=2, session=10_000)

@@ -189,6 +189,12 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "logic: and to or",
         "Only a control batch comes with a marker, and one that comes without has been left out before.",
     ),
+    Equivalent(
+        "tidelog.controller.active_controller:ActiveController.pump",
+        "self.last_token += 1",
+        "constant: 1 to 2",
+        "Tokens grow and differ; that some are left out changes nothing.",
+    ),
 )
 
 
