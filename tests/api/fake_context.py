@@ -8,6 +8,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from tidelog.effects import Reply
 from tidelog.model import Endpoint, Time
+from tidelog.security.delegation_tokens import TokenTable
 
 
 class FakeController:
@@ -93,6 +94,7 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
             quotas=list,
             overrides=configs,
         ),
+        tokens=SimpleNamespace(table=TokenTable("a secret")),
         levels={},
         forward=forward,
         forwarded=forwarded,

@@ -24,26 +24,28 @@ from tidelog.wire.message import fields
 from tidelog.wire.messages import SCHEMAS
 
 ALICE, HOST = "User:alice", "10.0.0.1"
-NAMES = {"Topic": "t", "Group": "g", "Cluster": CLUSTER_NAME, "TransactionalId": "x"}
+NAMES = {"Topic": "t", "Group": "g", "Cluster": CLUSTER_NAME, "TransactionalId": "x", "User": "User:bob"}
 TYPES = {
     "Topic": ResourceType.TOPIC,
     "Group": ResourceType.GROUP,
     "Cluster": ResourceType.CLUSTER,
     "TransactionalId": ResourceType.TRANSACTIONAL_ID,
+    "User": ResourceType.USER,
 }
 CODES = {
     "Topic": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     "Group": ErrorCode.GROUP_AUTHORIZATION_FAILED,
     "Cluster": ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     "TransactionalId": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    "User": ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 INCLUDED_IN = {
     "DESCRIBE": {"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"},
     "DESCRIBE_CONFIGS": {"DESCRIBE_CONFIGS", "ALTER_CONFIGS"},
 }
 OPERATIONS = [each.name for each in AclOperation if each >= AclOperation.READ]
-OPEN = {3, 17, 18, 36, 60, 75}
-"""Open to everybody: these hide what may not be described. Fetch, 1, asks at every read."""
+OPEN = {3, 17, 18, 36, 39, 40, 60, 75}
+"""Open to everybody: these hide what may not be described, or are about the client's own token. Fetch, 1, asks at every read."""
 
 
 def message(cls, **values):
@@ -127,6 +129,7 @@ CASES = [
     *((key, None, {}, [{"Cluster ALTER"}]) for key in (34, 43, 45, 51, 64)),
     *((key, None, {}, [{"Cluster DESCRIBE"}]) for key in (35, 46, 50, 10000)),
     (37, None, {}, [{"Topic ALTER"}]),
+    (38, None, {"owner_principal_type": "User", "owner_principal_name": "bob"}, [{"User CREATE_TOKENS"}]),
     (42, None, {}, [{"Group DELETE"}]),
     (47, None, {}, [{"Group DELETE", "Topic READ"}]),
     (48, None, {}, [{"Cluster DESCRIBE_CONFIGS"}]),
@@ -159,6 +162,7 @@ def judge(case, bindings, **options):
     found = image()
     add_topic(found, "t", 0)
     where = context(found, version=SCHEMAS[key].max_version if version is None else version)
+    where.principal = ALICE
     where.broker.topic_name = found.topic_names.get
     authorizer = Authorizer(BrokerConfig({"node.id": "0"} | options), where.effects, lambda: Time(5, 6))
     authorizer.update(AclIndex(bindings))
@@ -193,7 +197,7 @@ def test_every_api_is_in_the_table():
     unguarded = {key for key, guard in GUARDS.items() if guard is None}
     assert unguarded == OPEN | {1}
     tested = {key for key, *_ in CASES} | OPEN | {1}
-    assert set(APIS) - tested == {16, 66}, "ListGroups and ListTransactions filter their answers"
+    assert set(APIS) - tested == {16, 41, 66}, "these filter their answers"
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)

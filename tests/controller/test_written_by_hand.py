@@ -32,7 +32,7 @@ def test_a_value_that_its_option_forbids_counts_as_not_given_and_an_unknown_name
 
 def test_only_what_is_named_as_a_notification_is_one():
     names = ["config_change_0000000012", "oops", "config_change_", "config_change_x", "config_change_3", "x_7"]
-    assert tree.config_change_numbers(names) == [3, 12]
+    assert tree.change_numbers(names) == [3, 12]
     assert [tree.parse_config_change(content) for content in (b"", b"[]", b"{}")] == [None, None, None]
 
 

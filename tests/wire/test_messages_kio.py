@@ -92,6 +92,15 @@ VALUES = KIO_VALUES | {
 
 
 OWN_TAGS = 10_000
+DURATIONS = {"session_lifetime_ms", "max_lifetime_ms", "renew_period_ms", "expiry_time_period_ms"}
+MOMENTS = {
+    "log_append_time_ms",
+    "transaction_start_time_ms",
+    "issue_timestamp_ms",
+    "expiry_timestamp_ms",
+    "max_timestamp_ms",
+}
+"""Fields of 64 bits that kio reads as times: it refuses some numbers."""
 
 
 @cache
@@ -109,9 +118,9 @@ def values(field, version):
         found = one(field.element, version)
     elif field.name.endswith("error_code"):
         found = codes
-    elif field.name == "session_lifetime_ms":
+    elif field.name in DURATIONS:
         found = integers(48)
-    elif field.name in {"log_append_time_ms", "transaction_start_time_ms"}:
+    elif field.name in MOMENTS:
         found = moments
     else:
         found = one(field.kind, version)

@@ -494,6 +494,40 @@ def _known_acls(request: Any, _caller: Caller) -> None:
     check_known(request)
 
 
+# Delegation tokens.
+
+
+def _create_delegation_token(request: Any, caller: Caller) -> Verdict | None:
+    """A token for somebody else. Who may send no such request is refused by the handler."""
+    from tidelog.api.security.delegation_tokens import may_use_tokens, owner_of, refused_creation
+
+    context = caller.context
+    owner = str(owner_of(request, context))
+    if not may_use_tokens(request, context) or owner == context.principal:
+        return None
+    if caller.may(AclOperation.CREATE_TOKENS, ResourceType.USER, owner):
+        return None
+    return Verdict(refused_creation(request, context, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED))
+
+
+def _describe_delegation_token(request: Any, caller: Caller) -> Verdict:
+    """Owners, requesters and renewers see their tokens."""
+    from tidelog.api.security.delegation_tokens import sees_itself
+
+    def is_shown(token: Any) -> bool:
+        owner = f"{token.principal_type}:{token.principal_name}"
+        return (
+            sees_itself(token, caller.context)
+            or caller.sees(DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
+            or caller.sees(AclOperation.DESCRIBE_TOKENS, ResourceType.USER, owner)
+        )
+
+    def finish(response: Any) -> None:
+        response.tokens = [token for token in response.tokens if is_shown(token)]
+
+    return Verdict(request=request, finish=finish)
+
+
 def _on_cluster(operation: AclOperation) -> Guard:
     return _whole((operation, CLUSTER, ""))
 
@@ -544,6 +578,10 @@ GUARDS: dict[int, Guard | None] = {
     35: _on_cluster(DESCRIBE),
     36: None,
     37: _entries(_named(ALTER, TOPIC)),
+    38: _create_delegation_token,
+    39: None,
+    40: None,
+    41: _describe_delegation_token,
     42: _entries(_named(DELETE, GROUP, "")),
     43: _on_cluster(ALTER),
     44: _entries(_resource(ALTER_CONFIGS)),

@@ -152,6 +152,28 @@ def _acls(entries: str) -> Callable[[Any, Context], Iterator[Change]]:
     return describe
 
 
+def _new_token(request: Any, context: Context) -> Iterator[Change]:
+    """Its id comes with the answer."""
+    after = {
+        "owner": f"{request.owner_principal_type}:{request.owner_principal_name}"
+        if request.owner_principal_name
+        else context.principal,
+        "renewers": [f"{each.principal_type}:{each.principal_name}" for each in request.renewers[:MOST]],
+        "max_lifetime_ms": request.max_lifetime_ms,
+    }
+    yield Change("DelegationToken", None, after)
+
+
+def _token(period: str) -> Callable[[Any, Context], Iterator[Change]]:
+    def describe(request: Any, context: Context) -> Iterator[Change]:
+        known = context.broker.tokens.table.by_hmac(request.hmac)
+        before = None if known is None else {"expires_ms": known.expires_ms}
+        name = "unknown" if known is None else known.id
+        yield Change(f"DelegationToken:{name}", before, {period: getattr(request, period)})
+
+    return describe
+
+
 def _groups(request: Any, _context: Context) -> Iterator[Change]:
     for name in request.groups_names:
         yield Change(f"Group:{name}", "exists", None)
@@ -201,6 +223,9 @@ _CHANGES: dict[int, Callable[[Any, Context], Iterator[Change]]] = {
     33: _alter_configs,
     34: _log_dirs,
     37: _create_partitions,
+    38: _new_token,
+    39: _token("renew_period_ms"),
+    40: _token("expiry_time_period_ms"),
     42: _groups,
     43: _elections,
     44: _incremental_alter_configs,

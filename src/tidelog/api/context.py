@@ -23,6 +23,7 @@ from tidelog.partition.partition import Partition
 from tidelog.partition.replication_throttle import Throttle
 from tidelog.ports import Certificates
 from tidelog.security.acls import AclOperation, ResourceType
+from tidelog.security.delegation_tokens import TokenTable
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
@@ -155,6 +156,9 @@ class Broker(Protocol):
 
     @property
     def configs(self) -> "Configs": ...
+
+    @property
+    def tokens(self) -> "Tokens": ...
 
     @property
     def quotas(self) -> "Quotas": ...
@@ -307,13 +311,22 @@ class Access(Protocol):
 
 
 class Authentication(Protocol):
-    """Who is at the other end of one connection."""
+    """Who is at the other end of one connection. `by_token`: it logged in with a delegation token."""
+
+    by_token: bool
 
     def handshake(self, request: SaslHandshakeRequest, context: "Context") -> SaslHandshakeResponse: ...
 
     def authenticate(
         self, request: SaslAuthenticateRequest, context: "Context"
     ) -> SaslAuthenticateResponse | Deferred: ...
+
+
+class Tokens(Protocol):
+    """The mirror of the tree's delegation tokens."""
+
+    @property
+    def table(self) -> TokenTable: ...
 
 
 class Configs(Protocol):

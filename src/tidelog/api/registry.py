@@ -57,6 +57,7 @@ _ACLS = "security.acls:submit"
 _PUSHES = "cluster.controller_pushes"
 _CONFIGS = "configs.alter_configs"
 _GROUPS = "groups.group_requests"
+_TOKENS = "security.delegation_tokens"
 _TOPICS = "topics.mutations"
 _TRANSACTIONS = "transactions.transaction_requests"
 
@@ -101,6 +102,10 @@ APIS: dict[int, Api] = {
         _api(35, "Cluster DESCRIBE"),  # DescribeLogDirs
         _api(36, "none", "security.sasl:authenticate", caller="sasl"),  # SaslAuthenticate
         _api(37, "Topic ALTER", f"{_TOPICS}:create_partitions"),  # CreatePartitions
+        _api(38, "User CREATE_TOKENS for another owner", f"{_TOKENS}:create", caller="sasl"),  # CreateDelegationToken
+        _api(39, "none", f"{_TOKENS}:renew", caller="sasl"),  # RenewDelegationToken
+        _api(40, "none", f"{_TOKENS}:expire", caller="sasl"),  # ExpireDelegationToken
+        _api(41, "DelegationToken DESCRIBE", f"{_TOKENS}:describe", caller="sasl"),  # DescribeDelegationToken
         _api(42, "Group DELETE", f"{_GROUPS}:submit"),  # DeleteGroups
         _api(43, "Cluster ALTER", _TO_CONTROLLER),  # ElectLeaders
         _api(44, "Topic or Cluster ALTER_CONFIGS", f"{_CONFIGS}:incremental_alter_configs"),  # IncrementalAlterConfigs

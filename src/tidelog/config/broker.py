@@ -17,6 +17,7 @@ from tidelog.config.families.security_options import (
     SaslOptions,
     SaslOptionsOfJava,
     SslOptions,
+    TokenOptions,
 )
 from tidelog.config.families.tidelog_options import OwnOptions, ZookeeperOptions
 from tidelog.config.families.unsupported_options import (
@@ -55,6 +56,7 @@ class BrokerConfig(
     AccessOptions,
     AuthorizerOptions,
     SslOptions,
+    TokenOptions,
     SaslOptions,
     SaslOptionsOfJava,
     OauthOptions,

@@ -13,6 +13,7 @@ from tidelog.controller import tree
 from tidelog.controller.commands import configs
 from tidelog.controller.commands.acls import create_acls, delete_acls, describe_acls
 from tidelog.controller.commands.configs import alter_quotas
+from tidelog.controller.commands.delegation_tokens import create_token, expire_token, renew_token, sweep_tokens
 from tidelog.controller.commands.deletion import Deletions, delete_as_written, delete_topics, remove_topics
 from tidelog.controller.commands.elections import (
     LogEnds,
@@ -54,6 +55,11 @@ from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequ
 from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tidelog.wire.messages.security.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from tidelog.wire.messages.security.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
 from tidelog.wire.messages.security.scram_credentials import AlterUserScramCredentialsRequest
 from tidelog.wire.messages.topics.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest
@@ -92,6 +98,8 @@ class ActiveController:
         self.settling: list[Settling] = []
         self.store_token = 0
         self.rebalance_at: int | None = None
+        self.sweep_at: int | None = None
+        """When expired tokens are removed next."""
         self.out: list[Effect] = []
         self.commands: dict[type, tuple[str, Callable[[Any], Steps[Any]]]] = {
             AlterPartitionRequest: ("alter partition", lambda r: alter_partitions(term, r)),
@@ -107,6 +115,9 @@ class ActiveController:
             DescribeAclsRequest: ("describe ACLs", describe_acls),
             CreateAclsRequest: ("create ACLs", lambda r: create_acls(term, r)),
             DeleteAclsRequest: ("delete ACLs", lambda r: delete_acls(term, r)),
+            CreateDelegationTokenRequest: ("create token", lambda r: create_token(term, r)),
+            RenewDelegationTokenRequest: ("renew token", lambda r: renew_token(term, r)),
+            ExpireDelegationTokenRequest: ("expire token", lambda r: expire_token(term, r)),
             AlterConfigsRequest: ("alter configs", lambda r: configs.replace(term, self.logs, r)),
             IncrementalAlterConfigsRequest: (
                 "alter configs",
@@ -179,6 +190,9 @@ class ActiveController:
         if self.rebalance_at is not None and now.mono >= self.rebalance_at:
             self.rebalance_at = None
             self._run_once("rebalance", lambda: rebalance(self.term))
+        if self.sweep_at is not None and now.mono >= self.sweep_at:
+            self.sweep_at = None
+            self._run_once("sweep tokens", lambda: sweep_tokens(self.term))
 
     @property
     def next_deadline(self) -> int | None:
@@ -190,6 +204,7 @@ class ActiveController:
             term.pushes.next_deadline,
             self.logs.retry_at,
             self.rebalance_at,
+            self.sweep_at,
             *settled,
         )
 
@@ -277,6 +292,8 @@ class ActiveController:
     def _finish(self, command: Command, answer: Any) -> None:
         if command.name in ("load", "rebalance"):
             self._plan_rebalance()
+        if command.name in ("load", "sweep tokens"):
+            self._plan_sweep()
         if command.token is None:
             return
         request = self.requests.pop(command.token)
@@ -295,6 +312,10 @@ class ActiveController:
         config = self.term.config
         if config.auto_leader_rebalance_enable:
             self.rebalance_at = self.term.now.mono + config.leader_imbalance_check_interval_seconds * 1000
+
+    def _plan_sweep(self) -> None:
+        if self.term.cluster.tokens.is_enabled:
+            self.sweep_at = self.term.now.mono + self.term.config.delegation_token_expiry_check_interval_ms
 
     def _going(self, answer: DeleteTopicsResponse) -> list[Topic]:
         ids = {result.topic_id for result in answer.responses if not result.error_code}

@@ -32,7 +32,7 @@ class ControllerTerm:
         self.config = config
         self.entropy = entropy
         self.epoch = epoch
-        self.cluster = ClusterState()
+        self.cluster = ClusterState(config.delegation_token_secret_key)
         self.journal = Journal(epoch_version)
         listener = inter_broker_listener(config)
         self.pushes = Pushes(broker_id, epoch, listener, self.cluster)

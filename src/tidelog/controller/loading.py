@@ -48,6 +48,7 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
     cluster.cluster_id = tree.parse_cluster_id(cluster_id.data) if cluster_id else ""
     brokers = yield from read_brokers()
     yield from _load_configs(term)
+    yield from _load_tokens(term)
     marked, missing, made = yield from _load_topics(term)
     term.pushes.queues.clear()
     adopt(term, brokers)
@@ -132,7 +133,7 @@ def _load_configs(term: ControllerTerm) -> Steps[None]:
         if node is not None:
             cluster.configs[entity] = read_values(entity, node.data)
             cluster.config_versions[entity] = node.version
-    cluster.config_changes = tree.config_change_numbers(changes)
+    cluster.config_changes = tree.change_numbers(changes)
 
 
 def _clients_of_users(entities: Sequence[str]) -> Steps[list[str]]:
@@ -141,6 +142,28 @@ def _clients_of_users(entities: Sequence[str]) -> Steps[list[str]]:
     lists = yield from read_all([Children(f"{tree.CONFIG}/{parent}") for parent in above])
     found = [f"{parent}/{name}" for parent, names in zip(above, lists, strict=True) for name in names or ()]
     return [*(parent for parent, names in zip(above, lists, strict=True) if names), *found]
+
+
+def _load_tokens(term: ControllerTerm) -> Steps[None]:
+    cluster = term.cluster
+    if not cluster.tokens.is_enabled:
+        return
+    cluster.tokens.clear()
+    cluster.token_versions.clear()
+    root, ids, changes = yield [
+        Read(tree.DELEGATION_TOKEN),
+        Children(tree.DELEGATION_TOKENS),
+        Children(tree.DELEGATION_TOKEN_CHANGES),
+    ]
+    above = {tree.DELEGATION_TOKEN: root, tree.DELEGATION_TOKENS: ids, tree.DELEGATION_TOKEN_CHANGES: changes}
+    cluster.missing_token_nodes = [path for path, found in above.items() if found is None]
+    cluster.token_changes = tree.change_numbers(changes or ())
+    nodes = yield from read_all([Read(tree.delegation_token_path(token_id)) for token_id in ids or ()])
+    for token_id, node in zip(ids or (), nodes, strict=True):
+        token = tree.readable_token(token_id, node.data) if node is not None else None
+        if token is not None:
+            cluster.tokens.put(token)
+            cluster.token_versions[token_id] = node.version
 
 
 def _drop_stray_marks(known: set[str]) -> Steps[None]:

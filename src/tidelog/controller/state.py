@@ -4,13 +4,14 @@ Nothing here changes before a commit returned. A partition's `version` is its no
 structures that requests carry are kept with the partition and built once per change.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tidelog.controller.image import LEADER_DURING_DELETE
 from tidelog.controller.leaders import Life
 from tidelog.controller.tree import Assignment, LeadershipState, Registration
 from tidelog.model import TopicPartition
+from tidelog.security.delegation_tokens import TokenTable
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrPartitionState
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState
 
@@ -158,7 +159,7 @@ class Topic:
 class ClusterState:
     """Everything the controller knows. `lives` is what elections look at: one entry a live broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, token_secret: str | None = None) -> None:
         self.cluster_id = ""
         self.brokers: dict[int, LiveBroker] = {}
         self.lives: dict[int, Life] = {}
@@ -167,6 +168,12 @@ class ClusterState:
         self.configs: dict[str, dict[str, str]] = {}
         self.config_versions: dict[str, int] = {}
         self.config_changes: list[int] = []
+        self.tokens = TokenTable(token_secret)
+        """Delegation tokens; their node's versions and the notifications about them are beside."""
+        self.token_versions: dict[str, int] = {}
+        self.token_changes: list[int] = []
+        self.missing_token_nodes: Sequence[str] = ()
+        """Nodes above the tokens that do not exist before the first one."""
 
     def __repr__(self) -> str:
         return f"ClusterState(brokers={sorted(self.brokers)} topics={len(self.topics)})"

@@ -7,9 +7,13 @@ partition's epoch is the version of its state node, a broker's epoch the creatio
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
+from tidelog.config.quotas import node_name
 from tidelog.model import NO_EPOCH, NO_LEADER, Endpoint, id_bytes, id_text
+from tidelog.security.delegation_tokens import Token, principal_of
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -35,6 +39,10 @@ CONFIGURED = ("topics", "brokers", "clients", "users", "ips", "groups")
 DEFAULT_ENTITY = "<default>"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
+DELEGATION_TOKEN = "/delegation_token"  # noqa: S105 (a path)
+"""Only in clusters with delegation.token.secret.key, from the first token on."""
+DELEGATION_TOKENS = "/delegation_token/tokens"
+DELEGATION_TOKEN_CHANGES = "/delegation_token/token_changes"  # noqa: S105
 
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 """What the functions below raise for a malformed node."""
@@ -109,9 +117,17 @@ def config_change_path(number: int) -> str:
     return f"{CONFIG_CHANGES}/config_change_{number:010d}"
 
 
-def config_change_numbers(names: Iterable[str]) -> list[int]:
-    """The numbers of the notifications below `/config/changes`, ascending; other names are ignored."""
-    found = (name.removeprefix("config_change_") for name in names)
+def delegation_token_path(token_id: str) -> str:
+    return f"{DELEGATION_TOKENS}/{token_id}"
+
+
+def delegation_token_change_path(number: int) -> str:
+    return f"{DELEGATION_TOKEN_CHANGES}/token_change_{number:010d}"
+
+
+def change_numbers(names: Iterable[str]) -> list[int]:
+    """The numbers of notifications, ascending: names such as `config_change_0000000007`; others are ignored."""
+    found = (name.rpartition("_change_")[2] for name in names)
     return sorted(int(digits) for digits in found if digits.isascii() and digits.isdigit())
 
 
@@ -325,6 +341,39 @@ def parse_config_change(data: bytes) -> str | None:
         return str(json.loads(data)["entity_path"])
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def format_delegation_token(token: Token) -> bytes:
+    """Its HMAC is not stored."""
+    return _dump(
+        {
+            "version": 3,
+            "owner": node_name(str(token.owner)),
+            "tokenRequester": node_name(str(token.requester)),
+            "renewers": [node_name(str(renewer)) for renewer in token.renewers],
+            "issueTimestamp": token.issued_ms,
+            "maxTimestamp": token.max_ms,
+            "expiryTimestamp": token.expires_ms,
+            "tokenId": token.id,
+        }
+    )
+
+
+def readable_token(token_id: str, data: bytes) -> Token | None:
+    """The token in the node of this name; None if its content is malformed, or that of another."""
+    with suppress(*UNREADABLE):
+        token = _parse_delegation_token(data)
+        return token if token.id == token_id else None
+    return None
+
+
+def _parse_delegation_token(data: bytes) -> Token:
+    value = json.loads(data)
+    owner = principal_of(unquote(value["owner"]))
+    requester = principal_of(unquote(value["tokenRequester"])) if "tokenRequester" in value else owner
+    renewers = tuple(principal_of(unquote(renewer)) for renewer in value["renewers"])
+    times = (int(value[name]) for name in ("issueTimestamp", "maxTimestamp", "expiryTimestamp"))
+    return Token(str(value["tokenId"]), owner, requester, renewers, *times)
 
 
 def format_log_dir_event(broker: int) -> bytes:

@@ -25,6 +25,7 @@ from tidelog.node.authentication import sasl_listeners
 from tidelog.node.authorizer import Authorizer
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.controller_pushes import Assignments, PushOrder
+from tidelog.node.delegation_tokens import TokenMirror
 from tidelog.node.event_log import EventLog
 from tidelog.node.fetching import Fetching
 from tidelog.node.isr_proposals import IsrProposals
@@ -45,7 +46,7 @@ from tidelog.partition.replication_throttle import ReplicationThrottles
 from tidelog.partition.truncation import Generation
 from tidelog.ports import Certificates, Disk
 from tidelog.security.acls import AclIndex
-from tidelog.security.scram import Account, parse_credential
+from tidelog.security.scram import MECHANISMS, Account, parse_credential
 from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 
@@ -117,11 +118,9 @@ class BrokerState:
         self.quotas = Quotas(config, stopwatch)
         self.levels: Mapping[str, str] = {}
         self.configs = ConfigMirror(
-            store.submit,
-            on_topic=self._topic_changed,
-            on_broker=self._broker_changed,
-            on_quotas=self._quotas_changed,
+            store.submit, on_topic=self._topic_changed, on_broker=self._broker_changed, on_quotas=self._quotas_changed
         )
+        self.tokens = TokenMirror(store.submit, config.delegation_token_secret_key)
         self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, lambda: node.signal(("producer-ids",)))
         self.forwarding = Forwarding(effects)
         self.groups = GroupCoordinator(config, entropy=entropy, cluster=self.image, group_config=self.group_config)
@@ -231,6 +230,7 @@ class BrokerState:
     def start_session(self, session: int) -> None:
         """A session with the store began. Whoever registers knows the ACLs: other brokers may send requests at once."""
         self.configs.start()
+        self.tokens.start()
         if self.acls is None:
             self.membership.start(session)
         else:
@@ -268,8 +268,10 @@ class BrokerState:
 
     def _account(self, mechanism: str, name: str, by_token: bool) -> Account | None:
         """Whom the name logs in by SCRAM."""
+        if by_token:
+            return self.tokens.table.account(MECHANISMS[mechanism], name, self.now.wall)
         credential = parse_credential(self.configs.user(name).get(mechanism, ""))
-        return None if credential is None or by_token else Account(name, credential)
+        return None if credential is None else Account(name, credential)
 
     def leader_of(self, partition: TopicPartition, office: TopicPartition, epoch: int) -> int | None:
         """NO_LEADER if there is no leader, None if the partition was deleted."""

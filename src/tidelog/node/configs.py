@@ -124,7 +124,7 @@ class ConfigMirror:
         if result.outcome != "ok":
             self._read_changes()
             return
-        changes, *lists = (_names(value) for value in result.values[1:])
+        changes, *lists = (names_of(value) for value in result.values[1:])
         listed = {
             kind: {f"{kind}/{name}" for name in found} for kind, found in zip(tree.CONFIGURED, lists, strict=True)
         }
@@ -132,7 +132,7 @@ class ConfigMirror:
         known = {entity for entity in self._values if entity.startswith(_WITHOUT_NOTIFICATION)}
         for entity in known - existing:
             self._take(entity, None)
-        numbers = tree.config_change_numbers(changes)
+        numbers = tree.change_numbers(changes)
         fresh = [number for number in numbers if number > self._seen]
         if self._read_all or (fresh and fresh[0] != self._seen + 1):
             self._read_all = False
@@ -151,7 +151,7 @@ class ConfigMirror:
             found = {
                 f"{user}/clients/{name}"
                 for user, value in zip(users, result.values, strict=True)
-                for name in _names(value)
+                for name in names_of(value)
             }
             for entity in [entity for entity in self._values if entity not in existing | found]:
                 self._take(entity, None)
@@ -205,7 +205,7 @@ class ConfigMirror:
             self._quotas_changed = True  # reported once, when everything is read
 
 
-def _names(value: Any) -> Sequence[str]:
+def names_of(value: Any) -> Sequence[str]:
     return [] if value is None else [str(name) for name in value]
 
 

@@ -156,6 +156,7 @@ class Node:
         self.broker.configs.changed(path)
         if self.broker.acls is not None:
             self.broker.acls.changed(path)
+        self.broker.tokens.changed(path)
         self.broker.membership.event(path)
         self._effects.extend(self.broker.controller.store_event(path, now))
         return self._finish()

@@ -219,6 +219,10 @@ FORWARD_RETRY_MS = 50
 FORWARD_TIMEOUT_MS = 30_000
 
 
+VERSIONS_WITH_REQUESTER = {38: 3, 39: 2, 40: 2}
+"""In which requests are forwarded that say, in a field of this project's own, who sent them."""
+
+
 class Forwarded(NamedTuple):
     request: Any
     version: int
@@ -240,7 +244,8 @@ class Forwarding:
 
     def forward(self, context: Context, request: Any) -> Pending:
         deadline = context.now.mono + FORWARD_TIMEOUT_MS
-        self._pending[context.token] = Forwarded(request, context.version, context.connection, deadline)
+        version = VERSIONS_WITH_REQUESTER.get(request.__key__, context.version)
+        self._pending[context.token] = Forwarded(request, version, context.connection, deadline)
         self._send_to_controller(context.token)
         return PENDING
 
@@ -248,7 +253,7 @@ class Forwarding:
         self._effects.append(PeerRequest(CONTROLLER, self._pending[token].request, FORWARDING, token))
 
     def version(self, token: int) -> int:
-        """A forwarded request keeps the version of the client's request."""
+        """A forwarded request keeps the version of the client's request, unless that cannot say who sent it."""
         return self._pending[token].version
 
     def answered(self, token: int, response: Any, now: Time) -> None:

@@ -131,14 +131,18 @@ def server(
 
 
 def _nobodys(mechanism: Mechanism, user: str, secret: bytes) -> Credential:
-    """Its salt has the form of those that Kafka's tool makes: 130 bits in base 36."""
     seed = hmac.digest(secret, user.encode(), mechanism.digest)
+    return Credential(salt_of(seed), seed, seed, MIN_ITERATIONS)
+
+
+def salt_of(seed: bytes) -> bytes:
+    """A salt of the form of those that Kafka's tool makes: 130 bits in base 36."""
     number = int.from_bytes(seed) % (1 << _SALT_BITS)
     salt = ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
         salt += _DIGITS[digit]
-    return Credential(salt.encode(), seed, seed, MIN_ITERATIONS)
+    return salt.encode()
 
 
 def _matched(pattern: re.Pattern[str], message: bytes) -> re.Match[str]:

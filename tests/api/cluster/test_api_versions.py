@@ -8,7 +8,7 @@ from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
 
 BETWEEN_BROKERS = {4, 5, 6, 7, 56}
 OURS = {10_000}
-FOR_LOGINS = {17, 36, 51}
+FOR_LOGINS = {17, 36, 38, 39, 40, 41, 51}
 FOR_ACLS = {29, 30, 31}
 
 

@@ -98,12 +98,17 @@ class AccessOptions(Options, ignored=True):
         dynamic=PER_BROKER,
     )
     security_providers = string(None, "Java's security providers.")
+
+
+class TokenOptions(Options):
     delegation_token_expiry_check_interval_ms = long(
-        3_600_000, "Interval between checks for expired tokens.", at_least=1
+        3_600_000, "Interval between removals of expired tokens.", at_least=1
     )
-    delegation_token_expiry_time_ms = long(86_400_000, "How long a token is valid.", at_least=1)
+    delegation_token_expiry_time_ms = long(86_400_000, "How long a token is valid until it is renewed.", at_least=1)
     delegation_token_max_lifetime_ms = long(604_800_000, "Maximum lifetime of a token.", at_least=1)
-    delegation_token_secret_key = password("Secret key that signs delegation tokens.")
+    delegation_token_secret_key = password(
+        "Secret of the delegation tokens, the same on all brokers; empty: no tokens."
+    )
 
 
 class SaslOptions(Options):

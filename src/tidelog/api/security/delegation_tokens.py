@@ -1,0 +1,125 @@
+"""CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken (40), DescribeDelegationToken (41).
+
+The controller decides about the first three, for the principal that this broker knows to be at the other end. Anonymous
+clients may send none of them, nor may those that logged in with a token.
+"""
+
+from copy import copy
+from typing import Any
+
+from tidelog.api.context import Context, Pending
+from tidelog.api.to_controller import submit
+from tidelog.errors import ErrorCode
+from tidelog.security.delegation_tokens import USER, Principal, Token, principal_of
+from tidelog.wire.messages.security.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+
+ANONYMOUS = Principal(USER, "ANONYMOUS")
+NONE = -1
+
+
+def create(request: CreateDelegationTokenRequest, context: Context) -> CreateDelegationTokenResponse | Pending:
+    if not may_use_tokens(request, context):
+        return refused_creation(request, context, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    if any(renewer.principal_type != USER for renewer in request.renewers):
+        return refused_creation(request, context, ErrorCode.INVALID_PRINCIPAL_TYPE)
+    return _submit(request, context)
+
+
+def renew(request: RenewDelegationTokenRequest, context: Context) -> RenewDelegationTokenResponse | Pending:
+    if not may_use_tokens(request, context):
+        code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NONE)
+    return _submit(request, context)
+
+
+def expire(request: ExpireDelegationTokenRequest, context: Context) -> ExpireDelegationTokenResponse | Pending:
+    if not may_use_tokens(request, context):
+        code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NONE)
+    return _submit(request, context)
+
+
+def describe(request: DescribeDelegationTokenRequest, context: Context) -> DescribeDelegationTokenResponse:
+    """The tokens of these owners, or all; an authorizer leaves out those that the client may not see."""
+    if not may_use_tokens(request, context):
+        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    tokens = context.broker.tokens.table
+    if not tokens.is_enabled:
+        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    found = list(tokens)
+    if request.owners is not None:
+        owners = {Principal(owner.principal_type, owner.principal_name) for owner in request.owners}
+        found = [token for token in found if not owners.isdisjoint((token.owner, token.requester, *token.renewers))]
+    return DescribeDelegationTokenResponse(tokens=[_described(token, tokens.hmac(token.id)) for token in found])
+
+
+def sees_itself(described: DescribedDelegationToken, context: Context) -> bool:
+    """Whether the client sees this token without any rule."""
+    token = context.broker.tokens.table.get(described.token_id)
+    return token is not None and token.is_about(principal_of(context.principal))
+
+
+def may_use_tokens(request: Any, context: Context) -> bool:
+    """Whether the client is a user who logged in with more than a token, or a broker that forwards for one."""
+    if context.listener == context.broker.inter_broker_listener:
+        return bool(getattr(request, "requester", ""))
+    by_token = context.authentication is not None and context.authentication.by_token
+    return not by_token and principal_of(context.principal) != ANONYMOUS
+
+
+def _submit(request: Any, context: Context) -> Pending:
+    signed = copy(request)
+    if context.listener != context.broker.inter_broker_listener:
+        signed.requester = context.principal
+    return submit(signed, context)
+
+
+def owner_of(request: CreateDelegationTokenRequest, context: Context) -> Principal:
+    if request.owner_principal_name:
+        return Principal(request.owner_principal_type or "", request.owner_principal_name)
+    return principal_of(context.principal)
+
+
+def refused_creation(
+    request: CreateDelegationTokenRequest, context: Context, code: ErrorCode
+) -> CreateDelegationTokenResponse:
+    owner, requester = owner_of(request, context), principal_of(context.principal)
+    return CreateDelegationTokenResponse(
+        error_code=code,
+        principal_type=owner.type,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+        issue_timestamp_ms=NONE,
+        expiry_timestamp_ms=NONE,
+        max_timestamp_ms=NONE,
+    )
+
+
+def _described(token: Token, known: bytes) -> DescribedDelegationToken:
+    return DescribedDelegationToken(
+        principal_type=token.owner.type,
+        principal_name=token.owner.name,
+        token_requester_principal_type=token.requester.type,
+        token_requester_principal_name=token.requester.name,
+        issue_timestamp=token.issued_ms,
+        expiry_timestamp=token.expires_ms,
+        max_timestamp=token.max_ms,
+        token_id=token.id,
+        hmac=known,
+        renewers=[
+            DescribedDelegationTokenRenewer(principal_type=each.type, principal_name=each.name)
+            for each in token.renewers
+        ],
+    )
