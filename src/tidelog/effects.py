@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from tidelog.errors import ApiError
 from tidelog.model import TopicPartition
 from tidelog.ports import Buffer, File, Operation
 
@@ -110,6 +111,24 @@ class Examine(NamedTuple):
     stretch: Stretch
 
 
+class Compute(NamedTuple):
+    """Call a function off the loop that depends on its arguments only; answered by `computed(token, result)`, where an
+    ApiError that it raises is the result. Calls of equal `lane` keep their order."""
+
+    token: int
+    lane: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def carried_out(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """The result of a `Compute`."""
+    try:
+        return function(*arguments)
+    except ApiError as error:
+        return error
+
+
 class Replace(NamedTuple):
     """`Disk.replace` off the loop; answered by `synced(token)` or `disk_failed`."""
 
@@ -195,6 +214,7 @@ Effect = (
     | Connect
     | Sync
     | Examine
+    | Compute
     | Replace
     | Remove
     | Store

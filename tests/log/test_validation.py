@@ -7,7 +7,7 @@ from crc32c import crc32c
 
 from tests.log.support import NOW, WALL, batch, open_log, options, read_batches, sim_disk
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.log.validation import AppendRules
+from tidelog.log.rules import AppendRules
 from tidelog.wire.compression import Compression
 from tidelog.wire.records import (
     ATTRIBUTES_POSITION,

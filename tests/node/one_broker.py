@@ -11,6 +11,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.effects import (
     Close,
+    Compute,
     Connect,
     Event,
     Examine,
@@ -22,6 +23,7 @@ from tidelog.effects import (
     Stop,
     Store,
     Sync,
+    carried_out,
 )
 from tidelog.log.examination import examine
 from tidelog.model import Endpoint, Time, TopicPartition
@@ -94,6 +96,7 @@ class OneBroker:
         self.store_answers = True
         self.stores, self.syncs, self.events, self.asked = deque(), deque(), [], []
         self.examinations = deque()
+        self.computations = deque()
         self.answers, self.closed, self.paused = {}, [], {}
         self.stopped = self.admission = None
         self.requests, self._waiting = 0, {}
@@ -132,6 +135,8 @@ class OneBroker:
                     self.syncs.append(effect)
                 case Examine():
                     self.examinations.append(effect)
+                case Compute():
+                    self.computations.append(effect)
                 case Event():
                     self.events.append(effect)
                 case Send(connection, parts) if connection > 0:
@@ -178,6 +183,11 @@ class OneBroker:
             file.sync()
         self.give("synced", sync.token)
 
+    def computed(self):
+        """The oldest work on a thread is done."""
+        work = self.computations.popleft()
+        self.give("computed", work.token, carried_out(work.function, work.arguments))
+
     def configure(self, entity, **options):
         """What stands below `/config` changes, as by a controller."""
         values = tree.format_config({name.replace("_", "."): str(value) for name, value in options.items()})
@@ -206,7 +216,9 @@ class OneBroker:
         if not (key == 0 and request.acks == 0):
             self._waiting[connection].append((self.requests, key, version))
         number = self.requests
-        self.give("receive", connection, [memoryview(bytearray(frame))])
+        received = bytearray(frame)
+        self.give("receive", connection, [memoryview(received)])
+        received[:] = bytes(len(received))  # views of a frame are good for its turn only
         return number
 
     def _push(self, request):

@@ -139,6 +139,9 @@ class Broker(Protocol):
     def verifying(self) -> "Verification": ...
 
     @property
+    def computing(self) -> "Computing": ...
+
+    @property
     def controller(self) -> Controller: ...
 
     @property
@@ -278,6 +281,26 @@ class Verification(Protocol):
         """Without `verify_only` the partitions are in the transaction from the answer on."""
 
 
+class Computation(Protocol):
+    """Work off the event loop; Signal(("computed", token)) comes with its result, which may be an ApiError."""
+
+    @property
+    def token(self) -> int: ...
+
+    @property
+    def is_done(self) -> bool: ...
+
+    @property
+    def result(self) -> Any: ...
+
+
+class Computing(Protocol):
+    """Work that would hold up the event loop and depends on its arguments only."""
+
+    def submit(self, lane: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Computation:
+        """Calls of equal `lane` keep their order."""
+
+
 class Quotas(Protocol):
     """Quotas of clients. `stopwatch` returns nanoseconds; `are_set`: whether any client has a quota."""
 
@@ -390,3 +413,5 @@ class Context:
     """None where everything is allowed: without an authorizer, and to brokers."""
     finish: Callable[[Any], None] | None = None
     """Completes an answer that comes later."""
+    blocks: bool = False
+    """Nothing else of its connection is served while it waits."""

@@ -20,19 +20,19 @@ from tidelog.log import names, reading, recovery, retention
 from tidelog.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
 from tidelog.log.durability import Durability
 from tidelog.log.epochs import EpochCache
+from tidelog.log.inspection import inspect, inspect_payload, is_inspected, small_payload
 from tidelog.log.producers import Producers
 from tidelog.log.reading import TimedOffset
 from tidelog.log.recovery import aborted, claim_folder
 from tidelog.log.rolling import base_for, count_fitting, has_room, roll_age_ms
+from tidelog.log.rules import AppendRules
 from tidelog.log.segment import Segment, Warm
 from tidelog.log.segments import Segments
 from tidelog.log.transactions import Aborted
 from tidelog.log.validation import (
-    AppendRules,
     check_client_batch,
     check_follower_batches,
     check_own_batch,
-    recompressed,
     stamp_time,
     writable,
 )
@@ -156,6 +156,10 @@ class Log:
         return self._rules.segment_bytes
 
     @property
+    def rules(self) -> AppendRules:
+        return self._rules
+
+    @property
     def recovery_point(self) -> int:
         return self.durability.recovery_point
 
@@ -167,13 +171,23 @@ class Log:
     # Appending.
 
     def append_as_leader(
-        self, records: Buffer, leader_epoch: int, now: Time, *, from_client: bool = True, transaction_version: int = 0
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        now: Time,
+        *,
+        from_client: bool = True,
+        transaction_version: int = 0,
+        inspected: AppendRules | None = None,
     ) -> Appended:
         """Append one batch, stamped with offset and epoch in place if it is writable. Raises ApiError with Kafka's code
-        before anything changes. `transaction_version` is that of the ended transaction, or of the client."""
+        before anything changes, and Laborious if it must be inspected by `rules` first, unless it was (`inspected`).
+        `transaction_version` is that of the ended transaction, or of the client."""
         self._check_usable()
         rules = self._rules
         batch = check_client_batch(records, rules, now.wall) if from_client else check_own_batch(records, rules)
+        if is_inspected(batch, rules) and inspected != rules:
+            records, batch = self._inspect(records, batch, from_client=from_client)
         if batch.producer_id >= 0:
             marker = recovery.marker_of(records) if batch.attributes & CONTROL else None
             if marker is not None:
@@ -185,9 +199,6 @@ class Log:
                 return Appended(
                     earlier.first_offset, earlier.last_offset, earlier.timestamp, self.log_start_offset, duplicate=True
                 )
-        if rules.compression is not None and rules.compression != batch.compression and not batch.is_control:
-            records = recompressed(records, batch, rules)
-            batch = header(records)
         data = writable(records)
         if rules.log_append_time:
             batch = stamp_time(data, batch, now.wall)
@@ -208,6 +219,15 @@ class Log:
         self._apply_written(segment, batch, first_offset, data)
         time = now.wall if rules.log_append_time else NO_TIMESTAMP
         return Appended(first_offset, last_offset, time, self.log_start_offset, duplicate=False, bytes=batch.length)
+
+    def _inspect(self, records: Buffer, batch: BatchHeader, *, from_client: bool) -> tuple[Buffer, BatchHeader]:
+        """The batch as the topic keeps it. Of the broker's own batches only the compression may differ."""
+        rules, kept = self._rules, None
+        if from_client:
+            kept = inspect_payload(small_payload(records, batch), batch, rules)
+        elif rules.compression not in (None, batch.compression) and not batch.is_control:
+            kept = inspect(records, batch, rules._replace(compacted=False))
+        return (records, batch) if kept is None else (kept, header(kept))
 
     def append_as_follower(self, records: Buffer, now: Time) -> Appended | None:
         """Append the whole batches of a fetch unchanged; None if there is none. Raises ApiError CORRUPT_MESSAGE if a

@@ -6,8 +6,8 @@ from zlib import crc32
 
 from tidelog.config.topic import TopicConfig
 from tidelog.log.index import MAX_RELATIVE_OFFSET
+from tidelog.log.rules import AppendRules
 from tidelog.log.segment import Segment
-from tidelog.log.validation import AppendRules
 from tidelog.model import Time, TopicPartition
 from tidelog.wire.records import BatchHeader
 

@@ -23,6 +23,7 @@ from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
 from tidelog.node.acl_mirror import AclMirror
 from tidelog.node.authentication import sasl_listeners
 from tidelog.node.authorizer import Authorizer
+from tidelog.node.computing import Computing
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.controller_pushes import Assignments, PushOrder
 from tidelog.node.delegation_tokens import TokenMirror
@@ -126,6 +127,7 @@ class BrokerState:
         self.groups = GroupCoordinator(config, entropy=entropy, cluster=self.image, group_config=self.group_config)
         self.transactions = TransactionCoordinator(config, find=self.leader_of, next_id=self.producer_ids.next_id)
         self.verifying = Verifying(self.image, effects, lambda producer_id: node.signal(("verified", producer_id)))
+        self.computing = Computing(effects, lambda token: node.signal(("computed", token)))
         self.controller = Controller(
             self.broker_id, config, entropy=entropy, trusts_restarts=generation.trusts_restarts
         )

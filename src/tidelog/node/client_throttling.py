@@ -42,7 +42,7 @@ class Muting:
     def wake(self, now: Time) -> None:
         for connection in [each for each, until in self._until.items() if until <= now.mono]:
             del self._until[connection]
-            if not connection.paused:
+            if not connection.paused and connection.blocked is None:
                 self._effects.append(Pause(connection.number, paused=False))
         self.alarm.set(self.next_deadline)
 

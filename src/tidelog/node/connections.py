@@ -78,6 +78,9 @@ class Connection:
     """Only on a listener with SASL."""
     access: PrincipalAccess | None = None
     """Of its principal; only with an authorizer."""
+    blocked: "Ticket | None" = None
+    """A request that waits and must be answered before the next one is served. `backlog` are the frames behind it."""
+    backlog: list[bytearray] = field(default_factory=list)
     tokens: set[int] = field(default_factory=set)
     """Of its requests that are not answered yet."""
 

@@ -70,6 +70,8 @@ class Dispatch:
         self._connections: dict[int, Connection] = {}
         self._tickets: dict[int, Ticket] = {}
         """Deferred requests by token."""
+        self._unblocked: list[Connection] = []
+        """Connections whose blocking request has been answered."""
         self._tokens = count(1)
         self._outgoing: dict[int, list[Part]] = {}
         """Encoded answers of the present input, by connection: `flush` makes one Send of each list."""
@@ -112,6 +114,9 @@ class Dispatch:
         if connection is None:
             return
         for frame in frames:
+            if connection.blocked is not None:
+                connection.backlog.append(bytearray(frame))
+                continue
             if connection.authentication is not None and not self._is_admitted(connection, frame, now):
                 continue
             try:
@@ -280,6 +285,19 @@ class Dispatch:
                 self.billing.wait(ticket.bill)
         else:
             self._answer(ticket, answer)
+        self._update_blocked(ticket, is_blocking=context.blocks and type(answer) is Deferred)
+
+    def _update_blocked(self, ticket: Ticket, *, is_blocking: bool) -> None:
+        """A request that blocks its connection: read nothing meanwhile, and serve afterwards what was read before."""
+        connection = ticket.connection
+        if connection is None:
+            return
+        if is_blocking and connection.blocked is None:
+            connection.blocked = ticket
+            self._effects.append(Pause(connection.number, paused=True))
+        elif connection.blocked is ticket and not is_blocking:
+            connection.blocked = None
+            self._unblocked.append(connection)
 
     def _take_ticket(self, token: int) -> Ticket | None:
         ticket = self._tickets.pop(token, None)
@@ -296,7 +314,18 @@ class Dispatch:
                 continue
             context.now = now
             context.effects = []
+            context.blocks = False
             self._attempt(ticket, context, partial(wait.deferred.resume, context, *wait.deferred.arguments))
+        while self._unblocked:
+            self._serve_backlog(self._unblocked.pop(0), now)
+
+    def _serve_backlog(self, connection: Connection, now: Time) -> None:
+        backlog, connection.backlog = connection.backlog, []
+        if connection.number not in self._connections:
+            return
+        self.receive(connection.number, map(memoryview, backlog), now)
+        if not (connection.blocked or connection.paused or connection.broken or connection in self.muting):
+            self._effects.append(Pause(connection.number, paused=False))
 
     def reply(self, token: int, response: Any) -> None:
         """Answer a pending request: a coordinator or the controller has the response. Nothing happens if its connection
@@ -330,7 +359,7 @@ class Dispatch:
             self._outgoing.setdefault(connection.number, []).extend(ready)
         if connection.paused and connection.pipeline.waiting < PAUSE_ABOVE // 2:
             connection.paused = False
-            if connection not in self.muting:
+            if connection not in self.muting and connection.blocked is None:
                 self._effects.append(Pause(connection.number, paused=False))
 
     def flush(self, out: list[Effect]) -> None:

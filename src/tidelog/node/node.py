@@ -209,6 +209,11 @@ class Node:
         self.broker.integrity.examined(token, verdict)
         return self._finish()
 
+    def computed(self, token: int, result: Any, now: Time) -> list[Effect]:
+        self._at(now)
+        self.broker.computing.computed(token, result)
+        return self._finish()
+
     def disk_full(self, folder: str, reason: str, now: Time) -> list[Effect]:
         """A `Replace` found no room; never a `Sync`."""
         self._at(now)

@@ -12,6 +12,7 @@ from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log import integrity
 from tidelog.log.log import Appended, Log
+from tidelog.log.rules import AppendRules
 from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
 from tidelog.partition.follower import Follower
 from tidelog.partition.leader import Leader, Proposal
@@ -195,9 +196,17 @@ class Partition:
         return self.log.recovery_point if self.flush_pending else self.log.log_end_offset
 
     def append(
-        self, records: Buffer, acks: int, now: Time, *, from_client: bool = True, transaction_version: int = 0
+        self,
+        records: Buffer,
+        acks: int,
+        now: Time,
+        *,
+        from_client: bool = True,
+        transaction_version: int = 0,
+        inspected: AppendRules | None = None,
     ) -> Appended:
-        """Append as leader (rule 4). The caller calls `advance` once for all of its appends."""
+        """Append as leader (rule 4). The caller calls `advance` once for all of its appends. Raises Laborious as
+        `Log.append_as_leader`."""
         role = self.leading()
         if self.full:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log folder of {self.name} is full")
@@ -205,7 +214,12 @@ class Partition:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         old_end = self.log.log_end_offset
         appended = self.log.append_as_leader(
-            records, self.epoch, now, from_client=from_client, transaction_version=transaction_version
+            records,
+            self.epoch,
+            now,
+            from_client=from_client,
+            transaction_version=transaction_version,
+            inspected=inspected,
         )
         if not appended.duplicate:
             self.traffic.records_in += appended.last_offset + 1 - appended.first_offset

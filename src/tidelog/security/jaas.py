@@ -28,7 +28,7 @@ class Login(NamedTuple):
         return {name.removeprefix("user_"): text for name, text in self.options.items() if name.startswith("user_")}
 
 
-def parse(text: str, option: str = "sasl.jaas.config") -> Login:
+def parse(text: str) -> Login:
     """One login. InvalidOption where the text is none; the message holds nothing of it, for it has passwords."""
     match = _LOGIN.fullmatch(text)
     options: dict[str, str] = {}
@@ -42,5 +42,5 @@ def parse(text: str, option: str = "sasl.jaas.config") -> Login:
         if not rest[position:].strip():
             return Login(match["module"].rpartition(".")[2], options)
     raise InvalidOption(
-        f'{option} is not a JAAS login; expected MODULE required name="value" …; (the text is not shown)'
+        'sasl.jaas.config is not a JAAS login; expected MODULE required name="value" …; (the text is not shown)'
     )

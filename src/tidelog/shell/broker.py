@@ -20,6 +20,9 @@ from tidelog.shell.hosting import HostedBroker
 from tidelog.shell.log_dir_lock import CannotStart
 
 EXIT_REFUSED = 1
+SWITCH_S = 0.0005
+"""How long a thread that computes may keep the event loop from going on after each of its system calls: a tenth of
+Python's default."""
 SUPERVISED = "--supervised"
 """With this flag stdin is a pipe; its end means that the supervisor has died."""
 
@@ -46,6 +49,7 @@ class BrokerProcess:
     def run(self) -> int:
         """Serve until stopped; return the exit code. CannotStart if it cannot start."""
         _raise_open_files()
+        sys.setswitchinterval(SWITCH_S)
         return HostedBroker(self.config, self.logger, self._on_open).run()
 
     def _on_open(self, hosted: HostedBroker) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import (
     Close,
+    Compute,
     Connect,
     Effect,
     Event,
@@ -33,6 +34,7 @@ from tidelog.effects import (
     Stop,
     Store,
     Sync,
+    carried_out,
 )
 from tidelog.log.examination import Verdict
 from tidelog.model import Time
@@ -71,6 +73,8 @@ class NodeInputs(Protocol):
     def disk_full(self, folder: str, reason: str, now: Time) -> Sequence[Effect]: ...
 
     def examined(self, token: int, verdict: Verdict, now: Time) -> Sequence[Effect]: ...
+
+    def computed(self, token: int, result: Any, now: Time) -> Sequence[Effect]: ...
 
     def wake(self, now: Time) -> Sequence[Effect]: ...
 
@@ -118,6 +122,7 @@ class Server:
             Connect: self._connect,
             Sync: disk_worker.sync,
             Examine: disk_worker.examine,
+            Compute: self._compute,
             Replace: disk_worker.replace,
             Remove: disk_worker.remove,
             Store: lambda store: submit(store.token, store.operations),
@@ -285,6 +290,17 @@ class Server:
                 self._traffic.add(number, TlsStream(sock), "", effect.host, "")
 
         self._dialer.dial(number, effect.host, effect.port, dialed)
+
+    def _compute(self, effect: Compute) -> None:
+        def work() -> None:
+            try:
+                result = carried_out(effect.function, effect.arguments)
+            except Exception as error:
+                self.crashed(error)
+            else:
+                self.notify_threadsafe(self._node.computed, effect.token, result)
+
+        self._thread_pool.submit("compute", effect.lane, work)
 
     def _event(self, effect: Event) -> None:
         self._logger.event(effect)

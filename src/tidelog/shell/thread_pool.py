@@ -17,8 +17,9 @@ from tidelog.log.examination import Verdict, examine
 from tidelog.ports import Disk
 
 Job = Callable[[], None]
-KINDS = {"sync": 4, "remove": 1, "read": 2, "name": 1}
-"""Threads for each kind of work: concurrent fsyncs share one commit of the file system's journal."""
+KINDS = {"sync": 4, "remove": 1, "read": 2, "name": 1, "compute": 1}
+"""Threads for each kind of work: concurrent fsyncs share one commit of the file system's journal. Computing takes turns
+with the event loop, so that more threads would only slow that down."""
 
 NO_TOKEN = 0
 """The token of disk work that no request waits for."""

@@ -1,11 +1,12 @@
 """Carry out the effects of one broker's life on the network, the disk and the store, each at its own pace."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidelog.effects import (
     Close,
+    Compute,
     Connect,
     Effect,
     Event,
@@ -24,6 +25,7 @@ from tidelog.effects import (
     Store,
     Stretch,
     Sync,
+    carried_out,
 )
 from tidelog.errors import DiskFailed, DiskFull
 from tidelog.log.examination import examine
@@ -72,6 +74,9 @@ class Carrier:
                 self.world.happened(self.life.host, effect)
             case Examine(token, stretch):
                 self.life.after(self.drawn(self.world.faults.examine_delay), partial(self.examine, token, stretch))
+            case Compute(token, _, function, arguments):
+                work = partial(self.compute, token, function, arguments)
+                self.life.after(self.drawn(self.world.faults.examine_delay), work)
             case Sync() | Replace() | Remove():
                 delay = self.drawn(self.world.faults.sync_delay) * self.life.host.trouble.sync_factor
                 self.life.after(delay, partial(self.disk_work, effect))
@@ -139,6 +144,9 @@ class Carrier:
             self.life.deliver("disk_failed", 0, failure.folder, failure.reason)
         else:
             self.life.deliver("examined", token, verdict)
+
+    def compute(self, token: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self.life.deliver("computed", token, carried_out(function, arguments))
 
     def do_disk_work(self, effect: Sync | Replace | Remove) -> None:
         disk = self.life.host.disk

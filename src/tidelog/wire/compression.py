@@ -16,6 +16,9 @@ from tidelog.ports import Buffer
 MAX_OUTPUT_BYTES = 100 * 1024 * 1024
 
 _GZIP = 31  # zlib's window bits for a gzip wrapper with the largest window
+_GZIP_FIRST_PIECE = 4096
+_GZIP_MOST_MEMBERS = 256
+"""No client writes more than one."""
 _ZSTD_MAX_WINDOW = 1 << 27  # what a decoder must accept for every ordinary compression level
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -76,20 +79,35 @@ def _compress_gzip(data: Buffer, level: int | None) -> bytes:
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
     """Members may follow one another, as gzip allows."""
-    rest = bytes(data)
+    view = memoryview(data)
     output = bytearray()
-    while rest:
-        stream = zlib.decompressobj(_GZIP)
+    position = members = 0
+    while position < len(view):
+        members += 1
+        if members > _GZIP_MOST_MEMBERS:
+            raise _corrupt("gzip", f"more than {_GZIP_MOST_MEMBERS} members")
+        position = _gzip_member(view, position, output, limit)
+    return bytes(output)
+
+
+def _gzip_member(view: memoryview, position: int, output: bytearray, limit: int) -> int:
+    """Append the content of the member at `position`; returns where it ends. It is read in pieces that grow, because
+    whatever follows a member in its last piece is copied."""
+    stream = zlib.decompressobj(_GZIP)
+    size = _GZIP_FIRST_PIECE
+    while not stream.eof:
+        piece = view[position : position + size]
+        if not piece:
+            raise _corrupt("gzip", "it ends too early")
         try:
-            output += stream.decompress(rest, limit + 1 - len(output))
+            output += stream.decompress(piece, limit + 1 - len(output))
         except zlib.error as reason:
             raise _corrupt("gzip", reason) from None
         if len(output) > limit:
             raise _too_large(limit)
-        if not stream.eof:
-            raise _corrupt("gzip", "it ends too early")
-        rest = stream.unused_data
-    return bytes(output)
+        position += len(piece) - len(stream.unused_data)
+        size *= 4
+    return position
 
 
 def _compress_snappy(data: Buffer, _level: int | None) -> bytes:

@@ -5,7 +5,7 @@ else: a client reads what any producer wrote.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.ports import Buffer
@@ -74,9 +74,10 @@ def _encode_headers(headers: Sequence[Header]) -> bytes:
 
 
 def decode(
-    payload: bytes, count: int, base_offset: int, base_timestamp: int, fixed_timestamp: int | None
+    payload: Any, count: int, base_offset: int, base_timestamp: int, fixed_timestamp: int | None
 ) -> Iterator[Record]:
-    """The `count` records of an uncompressed payload; `fixed_timestamp` is what LogAppendTime puts over their own."""
+    """The `count` records of an uncompressed payload, bytes or a view of them, of which keys and values are slices;
+    `fixed_timestamp` is what LogAppendTime puts over their own."""
     if not 0 <= count <= len(payload) // MIN_RECORD_BYTES:
         raise _refused(f"{count} records cannot be in {len(payload)} bytes")
     position = 0
@@ -247,7 +248,7 @@ def _decode_headers(payload: bytes, position: int, end: int) -> tuple[list[Heade
         if name is None:
             raise _refused("a header without a name")
         value, position = _field(payload, position, end)
-        headers.append((name.decode(), value))
+        headers.append((str(name, "utf-8"), value))
     return headers, position
 
 

@@ -4,13 +4,15 @@ acks=0 is not answered, acks=1 when the leader has the records (durable, if flus
 when the high watermark passes them: the request waits in purgatory for `Committed`.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tidelog.api.context import Context
-from tidelog.api.records import transactional
+from tidelog.api.context import Computation, Context
+from tidelog.api.records import inspecting, transactional
 from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
 from tidelog.effects import Close, Committed, Condition, Deferred, Synced
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
+from tidelog.log.inspection import Laborious, inspect
+from tidelog.log.rules import AppendRules
 from tidelog.model import INTERNAL_TOPICS, TopicPartition
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import ACKS_ALL, Partition
@@ -20,13 +22,12 @@ from tidelog.wire.messages.records.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
-    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from tidelog.wire.records import ATTRIBUTES_POSITION, COMPRESSION_MASK, MAGIC, MAGIC_POSITION, TRANSACTIONAL
+from tidelog.wire.records import ATTRIBUTES_POSITION, COMPRESSION_MASK, MAGIC, MAGIC_POSITION, TRANSACTIONAL, header
 
 ACKS_NONE = 0
 KNOWN_ACKS = frozenset({ACKS_ALL, ACKS_NONE, 1})
@@ -55,6 +56,28 @@ class PendingAppend(NamedTuple):
     answer: PartitionProduceResponse
 
 
+class PendingInspection(NamedTuple):
+    """A partition's answer that waits for a look into its batch by these rules."""
+
+    topic: str
+    records: Buffer
+    rules: AppendRules
+    answer: PartitionProduceResponse
+    computation: Computation
+
+
+class Appending(NamedTuple):
+    """A request whose batches are appended one after the other. `refused` has the last error."""
+
+    acks: int
+    timeout_ms: int
+    transactional_id: str | None
+    response: ProduceResponse
+    pending: list[PendingAppend]
+    inspections: list[PendingInspection]
+    refused: list[ApiError]
+
+
 def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Deferred | None:
     if request.transactional_id is not None:
         answer: ProduceResponse | Deferred | None = transactional.verify(request, context, _append_all)
@@ -67,8 +90,7 @@ def _append_all(
 ) -> ProduceResponse | Deferred | None:
     """Append what may be appended; `unverified` are partitions that the transaction's coordinator refused."""
     response = ProduceResponse(responses=[])
-    pending: list[PendingAppend] = []
-    refused = None
+    appending = Appending(request.acks, request.timeout_ms, request.transactional_id, response, [], [], [])
     for topic in request.topic_data:
         name = topic.name if context.version < TOPIC_IDS_SINCE else context.broker.topic_name(topic.topic_id)
         answers = []
@@ -79,45 +101,80 @@ def _append_all(
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
                 if unverified and (name, data.index) in unverified:
                     raise unverified[TopicPartition(name, data.index)]
-                wait = _append(context, request, name, data, answer)
-                if wait is not None:
-                    pending.append(wait)
+                _append(context, appending, name, data.records, answer)
             except ApiError as error:
                 _refuse(context, name or "", answer, error)
-                refused = error
+                appending.refused.append(error)
             answers.append(answer)
         if answers:
             response.responses.append(
                 TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
             )
-    if request.acks == ACKS_NONE:
-        if refused is not None:
-            context.effects.append(Close(context.connection, f"acks=0 was refused with {refused.code.name}"))
+    return _appended(context, appending)
+
+
+def _appended(context: Context, appending: Appending) -> ProduceResponse | Deferred | None:
+    """What could be appended at once is appended: answer, or wait."""
+    if appending.inspections:
+        computations = [each.computation for each in appending.inspections]
+        answer: ProduceResponse | Deferred | None = inspecting.wait_for(context, computations, _inspected, appending)
+        return answer
+    acks, response, refused = appending.acks, appending.response, appending.refused
+    if acks == ACKS_NONE:
+        if refused:
+            context.effects.append(Close(context.connection, f"acks=0 was refused with {refused[-1].code.name}"))
         return None
-    if refused is not None:
+    if refused:
         _add_leaders(context, response)
-    return _answer_or_wait(context, response, pending, context.now.mono + request.timeout_ms, request.acks)
+    return _answer_or_wait(context, response, appending.pending, context.now.mono + appending.timeout_ms, acks)
+
+
+def _inspected(context: Context, appending: Appending) -> ProduceResponse | Deferred | None:
+    """Append what passed. If the topic's options have changed meanwhile, it is inspected again."""
+    inspections, appending.inspections[:] = list(appending.inspections), []
+    for topic, records, rules, answer, computation in inspections:
+        result = computation.result
+        try:
+            if isinstance(result, ApiError):
+                raise result
+            _append(context, appending, topic, records if result is None else result, answer, rules)
+        except ApiError as error:
+            _refuse(context, topic, answer, error)
+            appending.refused.append(error)
+    return _appended(context, appending)
 
 
 def _append(
-    context: Context, request: ProduceRequest, topic: str, data: PartitionProduceData, answer: PartitionProduceResponse
-) -> PendingAppend | None:
-    """Append one partition's batch and fill in its answer; returns what it must wait for."""
-    acks, records = request.acks, data.records
+    context: Context,
+    appending: Appending,
+    topic: str,
+    records: Any,
+    answer: PartitionProduceResponse,
+    inspected: AppendRules | None = None,
+) -> None:
+    """Append one partition's batch and fill in its answer, or have the batch inspected first."""
+    acks = appending.acks
     if acks not in KNOWN_ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if topic in INTERNAL_TOPICS:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
     broker = context.broker
-    partition = find(broker, topic, data.index)
+    partition = find(broker, topic, answer.index)
     if not isinstance(records, BYTES) or len(records) == 0:
         raise ApiError(ErrorCode.INVALID_RECORD, "A produce request holds exactly one batch for each partition.")
     if len(records) > LAST_ATTRIBUTES_BYTE and records[LAST_ATTRIBUTES_BYTE]:
-        _check_attributes(request, context.version, records)
+        _check_attributes(appending, context.version, records)
     try:
         appended = partition.append(
-            records, acks, context.now, transaction_version=transactional.transaction_version(context.version)
+            records,
+            acks,
+            context.now,
+            transaction_version=transactional.transaction_version(context.version),
+            inspected=inspected,
         )
+    except Laborious:
+        appending.inspections.append(_begin_inspection(context, topic, partition.log.rules, records, answer))
+        return
     except ApiError as error:
         if error.code not in WITHOUT_LOG_START:
             answer.log_start_offset = partition.log.log_start_offset
@@ -130,7 +187,17 @@ def _append(
     answer.log_start_offset = partition.log.log_start_offset
     partition.advance(context.now, broker.eligible)
     end = appended.last_offset + 1
-    return None if acks == ACKS_NONE or safe_end(partition, acks) >= end else PendingAppend(partition, end, answer)
+    if acks != ACKS_NONE and safe_end(partition, acks) < end:
+        appending.pending.append(PendingAppend(partition, end, answer))
+
+
+def _begin_inspection(
+    context: Context, topic: str, rules: AppendRules, records: Buffer, answer: PartitionProduceResponse
+) -> PendingInspection:
+    """With a copy of the batch: the view dies with this turn."""
+    batch = bytes(records)
+    computation = inspecting.begin(context, inspect, batch, header(batch), rules)
+    return PendingInspection(topic, batch, rules, answer, computation)
 
 
 def safe_end(partition: Partition, acks: int) -> int:
@@ -139,12 +206,12 @@ def safe_end(partition: Partition, acks: int) -> int:
     return committed if acks == ACKS_ALL else max(committed, partition.durable_end)
 
 
-def _check_attributes(request: ProduceRequest, version: int, records: Buffer) -> None:
+def _check_attributes(appending: Appending, version: int, records: Buffer) -> None:
     """Attributes that the request's version or its transactional ID must allow. The log refuses old formats."""
     attributes = records[LAST_ATTRIBUTES_BYTE] if records[MAGIC_POSITION] == MAGIC else 0
     if attributes & COMPRESSION_MASK == Compression.ZSTD and version < ZSTD_SINCE:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd is for Produce v{ZSTD_SINCE} and newer")
-    if attributes & TRANSACTIONAL and request.transactional_id is None:
+    if attributes & TRANSACTIONAL and appending.transactional_id is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 

@@ -104,7 +104,8 @@ class Arrivals:
         if oldest is not None and oldest.starved:
             oldest.reader.grow(insist=True)
             self._sate(oldest)
-        for connection in list(self._starved):
+        while self._starved:
+            connection = next(iter(self._starved))
             if not connection.reader.grow():
                 return
             self._sate(connection)

@@ -194,6 +194,7 @@ class Traffic:
         if connection.may_read != connection.reading:
             connection.reading = not connection.reading
             if connection.reading:
+                self.arrivals.recycle(connection)
                 self._loop.add_reader(connection.fd, self._readable, connection)
                 self._read_decrypted(connection)
             else:
