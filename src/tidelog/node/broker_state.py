@@ -148,9 +148,7 @@ class BrokerState:
         self.now = Time(0, 0)
         self._unknown_topics: list[Partition] | None = None
         self._metadata_epoch = -1
-        self._node = node
-        self._entropy = entropy
-        self._submit = store.submit
+        self._node, self._entropy, self._submit = node, entropy, store.submit
         self._topic_configs: dict[str, TopicConfig] = {}
 
     def __repr__(self) -> str:
