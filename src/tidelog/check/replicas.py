@@ -1,7 +1,8 @@
 """Audits the replicas of a cluster against the history of a run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 from tidelog.audit.core.acknowledged import Acknowledged
@@ -30,13 +31,14 @@ def acknowledged_records(history: History) -> dict[TopicPartition, list[Acknowle
     return found
 
 
-def audit(bootstrap: str, history: Path) -> Report:
-    """Audit all replicas as they are on their brokers' disks. ApiError if the cluster does not answer."""
+def audit(bootstrap: str, history: Path, client: Mapping[str, Any]) -> Report:
+    """Audit all replicas as they are on their brokers' disks. `client` are options of every client. ApiError if the
+    cluster does not answer."""
     with history.open(encoding="utf-8") as lines:
         acknowledged = acknowledged_records(parse(lines))
     try:
-        with Admin(bootstrap, default_api_timeout_ms=ANSWER_MS) as admin:
-            access = cluster.ClusterAccess(bootstrap, from_folders=True)
+        with Admin(bootstrap, **{**client, "default_api_timeout_ms": ANSWER_MS}) as admin:
+            access = cluster.ClusterAccess(bootstrap, client, from_folders=True)
 
             def audit_topics(topics: list[str]) -> Report:
                 return run.audit(cluster.plan(admin, access, topics=topics, acknowledged=acknowledged))

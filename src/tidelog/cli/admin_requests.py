@@ -61,9 +61,7 @@ def connect(bootstrap: str, command_config: str | None = None, *, timeout_ms: in
 
 def given_client_options(command_config: str | None) -> dict[str, Any]:
     """The options of every client that a file sets, for code that makes clients of several kinds."""
-    given = file_options(command_config)
-    parsed = properties.keywords(ClientOptions, given)
-    return {name: value for name, value in parsed.items() if name.replace("_", ".") in given}
+    return properties.explicit_keywords(file_options(command_config))
 
 
 def check_reachable(bootstrap: str) -> None:

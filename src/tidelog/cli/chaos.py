@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     "--report", "folder", type=click.Path(file_okay=False, path_type=Path),
     help="Folder for history, broker logs and reports (default: kept only on failure).",
 )  # fmt: skip
+@flag("secure", "Run a cluster with TLS, a password and an authorizer.")
 @flag("json", "Print the report as JSON.")
 def chaos(
     brokers: int,
@@ -45,6 +46,7 @@ def chaos(
     late_seconds: float,
     faults: str | None,
     folder: Path | None,
+    secure: bool,
     json: bool,
 ) -> None:
     """Inject faults into broker processes while clients write and read, then check what the clients saw.
@@ -64,7 +66,7 @@ def chaos(
         try:
             report = chaos_run.run(
                 files, brokers=brokers, seconds=seconds, seed=seed, rate=rate, kinds=kinds, transactions=transactions,
-                late_s=late_seconds, report_line=lambda line: click.echo(f"chaos: {line}", err=True),
+                late_s=late_seconds, secure=secure, report_line=lambda line: click.echo(f"chaos: {line}", err=True),
             )  # fmt: skip
         except NotReady as reason:
             raise CommandFailed(f"The cluster did not start: {reason}.") from None

@@ -82,6 +82,12 @@ def keywords(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, A
     return {field.name: getattr(parsed, field.name) for field in fields(kind)}
 
 
+def explicit_keywords(given: Mapping[str, str]) -> dict[str, Any]:
+    """The options of every client that are given, as keyword arguments for clients of several kinds."""
+    parsed = keywords(ClientOptions, given)
+    return {name: value for name, value in parsed.items() if name.replace("_", ".") in given}
+
+
 def _is_of_other_clients(name: str) -> bool:
     kinds = (AdminOptions, ProducerOptions, ConsumerOptions)
     return (

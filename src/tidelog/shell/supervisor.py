@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from tidelog.client.properties import explicit_keywords
 from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import FileSlice
@@ -103,6 +104,11 @@ class Supervisor:
     @property
     def bootstrap(self) -> str:
         return ",".join(f"{child.host}:{child.port}" for child in self.children)
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """What Tidelog's clients need besides the addresses, once the cluster has started."""
+        return {} if self.security is None else explicit_keywords(self.security.client_options())
 
     def start(self, *, within_s: float = READY_S) -> None:
         """Start all brokers and wait until each one's metadata lists all of them and a controller. NotReady, without

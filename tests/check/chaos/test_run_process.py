@@ -79,19 +79,21 @@ def test_faults_break_nothing_and_leave_nothing(tmp_path, told, networks):
     assert left_behind(networks, tmp_path) == []
 
 
-def test_without_rights_processes_are_still_killed_and_the_rest_is_told(tmp_path, capsys, monkeypatch):
+def test_without_rights_processes_of_a_secured_cluster_are_still_killed(tmp_path, capsys, monkeypatch):
     """By the command, which writes its report and deletes the brokers' folders, here only after they were looked at."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     deleted = []
     monkeypatch.setattr(command, "shutil", SimpleNamespace(rmtree=lambda place, **_: deleted.append(place)))
     home = tmp_path / "r"
     options = ("--brokers", "3", "--seconds", "4", "--seed", "2", "--rate", "100", "--report", str(home))
-    code = main.run(["chaos", *options, "--faults", "kill,cut,full-disk"])
+    code = main.run(["chaos", "--secure", *options, "--faults", "kill,cut,full-disk,late"])
     out, err = capsys.readouterr()
     assert code == 0, (out, err)
     assert re.fullmatch(r"faults [1-9]\d*, .* seed 2 ok", out.splitlines()[-1])
     assert "chaos: fault cut is skipped: no network namespaces: it needs root" in err
     assert "chaos: fault full-disk is skipped: nothing can be mounted: it needs root" in err
+    assert "chaos: fault late is skipped: a relay cannot read requests that are encrypted" in err
+    assert (home / "broker-0.log").read_text(encoding="utf-8").count("listeners=SASL_SSL://127.0.0.1:") > 0
     assert deleted == [home / "data"]
     written = {"history.jsonl", "report.json", "report.html", "broker-0.log", "broker-1.log", "broker-2.log", "data"}
     assert {file.name for file in home.iterdir()} == written

@@ -263,3 +263,11 @@ def test_words():
         "2.5 h",
         "4 days",
     ]
+
+
+def test_a_command_that_helps_has_the_options_of_the_one_that_found_it():
+    helps = command_line("here:9092", "/my own/client.properties")
+    assert helps("topics --list") == (
+        "tidelog topics --bootstrap-server here:9092 --command-config '/my own/client.properties' --list"
+    )
+    assert TIDELOG("status") == "tidelog status --bootstrap-server here:9092"

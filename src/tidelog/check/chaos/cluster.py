@@ -13,7 +13,7 @@ from tidelog.check.chaos.machine import Disks, Network, NotAllowed
 from tidelog.check.chaos.relay import BEHIND, LateRequest, Relay
 from tidelog.model import INTER_BROKER_LISTENER
 from tidelog.shell.child import STOP_S, Child
-from tidelog.shell.supervisor import Supervisor, cluster_options
+from tidelog.shell.supervisor import Supervisor, cluster_options, secure_child
 
 OPTIONS = {
     "broker.session.timeout.ms": "2000",
@@ -38,7 +38,9 @@ class ChaosCluster:
     """`skipped`: fault → why the machine does not allow it. `unexpected_ends`: how brokers ended that were to run, or
     that did not stop cleanly. `late_s`: the longest time that the fault `late` holds requests."""
 
-    def __init__(self, folder: Path, logs: Path, brokers: int, *, seed: int = 0, late_s: float = LATE_S) -> None:
+    def __init__(
+        self, folder: Path, logs: Path, brokers: int, *, seed: int = 0, late_s: float = LATE_S, secure: bool = False
+    ) -> None:
         self.folder = folder
         self.brokers = brokers
         self.late_s = late_s
@@ -52,7 +54,7 @@ class ChaosCluster:
         self._seed = seed
         self._stopping: set[int] = set()
         self._full: set[int] = set()
-        self.supervisor = Supervisor(folder, brokers=brokers, port=0)
+        self.supervisor = Supervisor(folder, brokers=brokers, port=0, secure=secure)
 
     def __repr__(self) -> str:
         return f"ChaosCluster({self.supervisor})"
@@ -67,7 +69,10 @@ class ChaosCluster:
                 self.disks = self._exits.enter_context(Disks(self.folder, self.brokers))
             except NotAllowed as reason:
                 self.skipped[schedule.FULL_DISK] = f"nothing can be mounted: {reason}"
-            self.relays = [self._exits.enter_context(self._relay(broker)) for broker in range(self.brokers)]
+            if self.supervisor.security is not None:
+                self.skipped[schedule.LATE] = "a relay cannot read requests that are encrypted"
+            else:
+                self.relays = [self._exits.enter_context(self._relay(broker)) for broker in range(self.brokers)]
             self.supervisor.children = [self._child(broker) for broker in range(self.brokers)]
             self._exits.callback(self._end)
             self.supervisor.start()
@@ -84,21 +89,22 @@ class ChaosCluster:
         return Relay(broker, self.network.address(broker), seed=seed, enter=partial(self.network.enter, broker))
 
     def _child(self, broker: int) -> Child:
-        relay = self.relays[broker]
-        options = {
-            **cluster_options(self.folder, self.brokers),
-            **OPTIONS,
-            "advertised.listeners": f"{INTER_BROKER_LISTENER}://{relay.host}:{relay.port}",
-        }
+        options = {**cluster_options(self.folder, self.brokers), **OPTIONS}
         if self.disks is not None:
             options["log.dirs"] = str(self.disks.folder(broker))
         home, log = self.folder / f"broker-{broker}", self._logs / f"broker-{broker}.log"
-        behind = (f"{INTER_BROKER_LISTENER}://{BEHIND}:{relay.port}",)
         if self.network is None:
-            return Child(broker, home, HOST, 0, options, log=log, more_listeners=behind)
-        address = (self.network.address(broker), PORT)
-        prefix = self.network.prefix(broker)
-        return Child(broker, home, *address, options, prefix=prefix, log=log, more_listeners=behind)
+            child = Child(broker, home, HOST, 0, options, log=log)
+        else:
+            address, prefix = (self.network.address(broker), PORT), self.network.prefix(broker)
+            child = Child(broker, home, *address, options, prefix=prefix, log=log)
+        if self.supervisor.security is not None:
+            secure_child(child, self.supervisor.security)
+        else:
+            relay = self.relays[broker]
+            child.options = {**options, "advertised.listeners": f"{INTER_BROKER_LISTENER}://{relay.host}:{relay.port}"}
+            child.more_listeners = (f"{INTER_BROKER_LISTENER}://{BEHIND}:{relay.port}",)
+        return child
 
     def _end(self) -> None:
         for child in self.supervisor.children:

@@ -51,16 +51,19 @@ def run(
     kinds: Collection[str],
     transactions: bool = True,
     late_s: float = LATE_S,
+    secure: bool = False,
     report_line: Callable[[str], None],
 ) -> Report:
     """Run chaos and return the report; NotReady if the cluster does not start."""
     files.folder.mkdir(parents=True, exist_ok=True)
-    with ChaosCluster(files.data, files.folder, brokers, seed=seed, late_s=late_s) as cluster:
+    with ChaosCluster(files.data, files.folder, brokers, seed=seed, late_s=late_s, secure=secure) as cluster:
         for kind, reason in sorted(cluster.skipped.items()):
             if kind in kinds:
                 report_line(f"fault {kind} is skipped: {reason}")
         report = Report(seed=seed, brokers=brokers, seconds=seconds, skipped=cluster.skipped)
-        workload_target = target.create_topics(cluster.supervisor.bootstrap, topics=2, partitions=3)
+        workload_target = target.create_topics(
+            cluster.supervisor.bootstrap, topics=2, partitions=3, client=cluster.supervisor.client
+        )
         plan = Plan(
             seconds=seconds,
             rate=rate,
@@ -113,7 +116,7 @@ def _judge(report: Report, files: Files) -> None:
 def _replicas(cluster: ChaosCluster, files: Files, report_line: Callable[[str], None]) -> list[str]:
     """Errors of the replicas themselves, whether or not a client saw them."""
     try:
-        found = replicas.audit(cluster.supervisor.bootstrap, files.history)
+        found = replicas.audit(cluster.supervisor.bootstrap, files.history, cluster.supervisor.client)
     except ApiError as error:
         return [f"the replicas could not be audited: {error}"]
     report_line(f"audited the replicas of {len(found.partitions)} partitions, {found.bytes} bytes")

@@ -55,7 +55,8 @@ def _print_explanation(
 def _print_findings(given: dict[str, Any], about: str, rules: "Callable[[CommandLine], Iterable[Finding]]") -> None:
     from tidelog.cli.explain.finding import command_line, print_findings
 
-    print_findings(list(rules(command_line(given["bootstrap_server"]))), about, as_json=given["json"])
+    complete = command_line(given["bootstrap_server"], given["command_config"])
+    print_findings(list(rules(complete)), about, as_json=given["json"])
 
 
 @explain.command()

@@ -1,6 +1,7 @@
 """The findings of rules, and printing them as text or JSON."""
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -56,12 +57,15 @@ def duration(ms: float) -> str:
     return f"{ms / 3_600_000:.1f} h" if ms < 172_800_000 else f"{ms / 86_400_000:.0f} days"
 
 
-def command_line(bootstrap: str) -> CommandLine:
+def command_line(bootstrap: str, command_config: str | None = None) -> CommandLine:
     """A function that completes commands for this cluster."""
+    options = f"--bootstrap-server {bootstrap}"
+    if command_config is not None:
+        options += f" --command-config {shlex.quote(command_config)}"
 
     def spelled(text: str) -> str:
         command, _, rest = text.partition(" ")
-        return f"tidelog {command} --bootstrap-server {bootstrap} {rest}".rstrip()
+        return f"tidelog {command} {options} {rest}".rstrip()
 
     return spelled
 

@@ -1,0 +1,166 @@
+"""Every command on a secured cluster: TLS, a password, an authorizer. Nothing else reaches its brokers."""
+
+import json
+
+import click
+import pytest
+
+from tidelog.cli.main import COMMANDS
+from tidelog.cli.main import tidelog as root
+from tidelog.client.options import ConsumerOptions, ProducerOptions
+from tidelog.client.properties import keywords
+from tidelog.shell.transactions import TransactionalProducer
+from tidelog.shell.transport import Consumer
+from tidelog.testing import Cluster
+
+REACHED = ("--bootstrap-server", "{bootstrap}", "--command-config", "{file}")
+CHECKED = ("--bootstrap", "{bootstrap}", "--command-config", "{file}")
+
+RUNS = {
+    "topics": [
+        (*REACHED, "--create", "--topic", "made", "--partitions", "2"),
+        (*REACHED, "--alter", "--topic", "made", "--partitions", "3"),
+        (*REACHED, "--describe", "--topic", "made"),
+        (*REACHED, "--list"),
+        ("--zookeeper", "{folder}", "--command-config", "{file}", "--describe", "--topic", "t"),
+        (*REACHED, "--delete", "--topic", "made"),
+    ],
+    "configs": [
+        (*REACHED, "--alter", "--topic", "t", "--add-config", "retention.ms=100000"),
+        (*REACHED, "--describe", "--topic", "t", "--all"),
+        (*REACHED, "--describe", "--broker", "0", "--all"),
+        (*REACHED, "--alter", "--user", "bob", "--add-config", "producer_byte_rate=1000000"),
+    ],
+    "groups": [
+        (*REACHED, "--list"),
+        (*REACHED, "--describe", "--group", "readers"),
+        (*REACHED, "--group", "readers", "--topic", "t", "--reset-offsets", "--to-earliest", "--execute"),
+    ],
+    "offsets": [(*REACHED, "--topic", "t")],
+    "reassign-partitions": [
+        (*REACHED, "--topics-to-move-json-file", "{topics}", "--broker-list", "0,1", "--generate"),
+        (*REACHED, "--reassignment-json-file", "{moves}", "--execute", "--throttle", "100000000"),
+        (*REACHED, "--list"),
+        (*REACHED, "--reassignment-json-file", "{moves}", "--verify"),
+    ],
+    "rebalance": [(*REACHED, "--plan")],
+    "leader-election": [(*REACHED, "--election-type", "preferred", "--all-topic-partitions")],
+    "cluster cluster-id": [REACHED],
+    "cluster unregister": [(*REACHED, "--id", "7")],
+    "delete-records": [(*REACHED, "--offset-json-file", "{offsets}")],
+    "log-dirs": [(*REACHED, "--describe")],
+    "transactions abort": [(*REACHED, "abort", "--topic", "t", "--partition", "0", "--start-offset", "0")],
+    "transactions describe": [(*REACHED, "describe", "--transactional-id", "writer")],
+    "transactions describe-producers": [(*REACHED, "describe-producers", "--topic", "t", "--partition", "0")],
+    "transactions find-hanging": [(*REACHED, "find-hanging", "--broker-id", "0")],
+    "transactions forceTerminateTransaction": [
+        (*REACHED, "forceTerminateTransaction", "--transactionalId", "writer"),
+    ],
+    "transactions list": [(*REACHED, "list")],
+    "produce": [(*REACHED, "--topic", "t")],
+    "consume": [(*REACHED, "--topic", "t", "--from-beginning", "--max-messages", "1", "--group", "others")],
+    "status": [REACHED],
+    "explain broker": [("0", *REACHED)],
+    "explain cluster": [REACHED],
+    "explain group": [("readers", *REACHED)],
+    "explain partition": [("t-0", *REACHED)],
+    "explain timeline": [("t-0", *REACHED)],
+    "explain topic": [("t", *REACHED)],
+    "check run": [
+        (*CHECKED, "--seconds", "2", "--topics", "1", "--workers", "2", "--keep", "--out", "{folder}/history.jsonl")
+    ],
+    "audit": [(*REACHED, "--local", "--json"), (*CHECKED, "--local", "--history", "{folder}/history.jsonl")],
+}
+"""The command lines of each command that talks to brokers. They run in this order."""
+REFUSED = {"transactions abort", "cluster unregister"}
+"""Nothing to do here: the cluster's own refusal shows that the request arrived."""
+
+ELSEWHERE = {
+    "up": "test_up_process",
+    "broker": "its file has the options: tests/shell/test_tls.py, test_sasl.py",
+    "chaos": "tests/check/chaos",
+    "pipeline run": "tests/spark",
+}
+WITHOUT_BROKERS = {
+    "dump-log",
+    "metadata export",
+    "metadata get",
+    "metadata import",
+    "metadata ls",
+    "metadata rm",
+    "metadata set",
+    "check verify",
+    "lab",
+    "pipeline list",
+    "simulate",
+}
+"""Commands that read files, or the metadata store, or run brokers of their own in this process."""
+
+
+def leaves():
+    """The names of all commands, with those of groups."""
+    for name in COMMANDS:
+        command = root.get_command(click.Context(root), name)
+        if isinstance(command, click.Group) and name not in ("lab", "simulate"):
+            yield from (f"{name} {each}" for each in command.list_commands(click.Context(command)))
+        else:
+            yield name
+
+
+def test_every_command_is_in_one_of_the_tables():
+    assert sorted(leaves()) == sorted([*RUNS, *ELSEWHERE, *WITHOUT_BROKERS])
+
+
+@pytest.fixture(scope="module")
+def secured():
+    with Cluster(brokers=2, secure=True) as cluster:
+        given = cluster.security.client_options()
+        cluster.create_topic("t", partitions=2, replicas=2)
+        options = keywords(ProducerOptions, {**given, "transactional.id": "writer"})
+        with TransactionalProducer(cluster.bootstrap, **options) as sender:
+            sender.begin()
+            sender.send("t", b"one", partition=0)
+            sender.commit()
+        options = keywords(ConsumerOptions, {**given, "group.id": "readers", "auto.offset.reset": "earliest"})
+        with Consumer(cluster.bootstrap, options.pop("group_id"), **options) as reader:
+            reader.subscribe(["t"])
+            assert reader.poll(timeout=60)
+            reader.commit()
+        for name, content in (
+            ("topics", {"version": 1, "topics": [{"topic": "t"}]}),
+            ("moves", {"version": 1, "partitions": [{"topic": "t", "partition": 1, "replicas": [0, 1]}]}),
+            ("offsets", {"version": 1, "partitions": [{"topic": "t", "partition": 0, "offset": 0}]}),
+        ):
+            (cluster.folder / f"{name}.json").write_text(json.dumps(content))
+        yield cluster
+
+
+def written(secured, words):
+    names = {each: secured.folder / f"{each}.json" for each in ("topics", "moves", "offsets")}
+    places = {"bootstrap": secured.bootstrap, "file": secured.security.client_file, "folder": secured.folder}
+    return [word.format(**places, **names) for word in words]
+
+
+def test_every_command_works(tidelog, secured):
+    secret = secured.client_options["sasl.password"]
+    failed = {}
+    for name, lines in RUNS.items():
+        words = name.split()
+        for line in lines:
+            group = words[:1] if words[0] == "transactions" else words  # its options are the group's
+            result = tidelog(*group, *written(secured, line), given=b"hello\n")
+            assert secret not in result.out + result.err
+            refused = name in REFUSED and "AUTHORIZATION" not in result.err and "SASL" not in result.err
+            if result.code != 0 and not refused:
+                failed[" ".join([*group, *line])] = result
+    assert not failed, "\n".join(f"{line}: {result}" for line, result in failed.items())
+
+
+def test_no_command_works_without_the_options(tidelog, secured, tmp_path):
+    """So that the test above cannot pass because of a listener that is open."""
+    file = tmp_path / "client.properties"
+    wrong = secured.security.client_file.read_text().replace(secured.client_options["sasl.password"], "wrong")
+    file.write_text(wrong)
+    result = tidelog("topics", "--list", "--bootstrap-server", secured.bootstrap, "--command-config", str(file))
+    assert result.code == 1
+    assert "refuses user 'admin'" in result.err
