@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tidelog.cli.options import CommandFailed, file_options
 from tidelog.client import properties
 from tidelog.client.admin import ANY, alter_configs_request
-from tidelog.client.options import AdminOptions, ClientOptions
+from tidelog.client.options import AdminOptions
 from tidelog.client.results import code_of
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import TopicPartition
