@@ -1,16 +1,20 @@
 """What an administrative request changes, for the audit lines of a cluster with an authorizer: resource, before, after.
 
 `before` is what the broker that received the request knew. Secrets are never shown: passwords are left out, and options
-of brokers that may hold a secret have no values.
+that may hold a secret have no values. An unknown option may: somebody may have set a broker's password on a topic.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tidelog.api.context import Context
 from tidelog.config import alter
 from tidelog.config.describe import may_be_secret
+from tidelog.config.group import GroupConfig
+from tidelog.config.loggers import LOGGERS
+from tidelog.config.option import Options
 from tidelog.config.quotas import entity_path
+from tidelog.config.topic import TopicConfig
 from tidelog.errors import ApiError
 from tidelog.model import NO_ID, id_text
 from tidelog.security.scram import BY_NUMBER
@@ -41,7 +45,7 @@ def changes(request: Any, context: Context) -> list[Change]:
 def _create_topics(request: Any, _context: Context) -> Iterator[Change]:
     for topic in request.topics:
         partitions = len(topic.assignments) or topic.num_partitions
-        options = {each.name: each.value for each in topic.configs}
+        options = _shown({each.name: each.value for each in topic.configs}, _is_unknown_to(TopicConfig))
         after = {"partitions": partitions, "replication_factor": topic.replication_factor, **options}
         yield Change(f"Topic:{topic.name}", None, after)
 
@@ -79,27 +83,27 @@ def _options(resource: Any, context: Context) -> tuple[dict[str, str], Callable[
     """(the explicit options of the resource, whether an option's value is hidden)."""
     configs, name = context.broker.configs, resource.resource_name
     if resource.resource_type == alter.TOPIC:
-        return configs.topic(name), _is_shown
+        return configs.topic(name), _is_unknown_to(TopicConfig)
     if resource.resource_type == alter.GROUP:
-        return configs.group(name), _is_shown
+        return configs.group(name), _is_unknown_to(GroupConfig)
     if resource.resource_type == alter.BROKER_LOGGER:
-        return dict(context.broker.levels), _is_shown
+        return dict(context.broker.levels), lambda logger: logger not in LOGGERS
     return configs.broker(int(name) if name.isdecimal() else None), may_be_secret
 
 
-def _is_shown(_option: str) -> bool:
-    return False
+def _is_unknown_to(options: type[Options]) -> Callable[[str], bool]:
+    return lambda name: name not in options.OPTIONS
+
+
+def _shown(values: Mapping[str, Any], is_hidden: Callable[[str], bool]) -> dict[str, Any]:
+    return {name: HIDDEN if is_hidden(name) and value is not None else value for name, value in values.items()}
 
 
 def _altered(resource: Any, context: Context, after: dict[str, Any], *, replaces: bool) -> Change:
     current, is_hidden = _options(resource, context)
     before = {name: value for name, value in current.items() if replaces or name in after}
-
-    def shown(values: dict[str, Any]) -> dict[str, Any]:
-        return {name: HIDDEN if is_hidden(name) and value is not None else value for name, value in values.items()}
-
     kind = _RESOURCES.get(resource.resource_type, str(resource.resource_type))
-    return Change(f"{kind}:{resource.resource_name}", shown(before), shown(after))
+    return Change(f"{kind}:{resource.resource_name}", _shown(before, is_hidden), _shown(after, is_hidden))
 
 
 def _alter_configs(request: Any, context: Context) -> Iterator[Change]:
