@@ -30,7 +30,8 @@ def libs() -> Path:
 
 @dataclass
 class Server:
-    """One server. `peers` are the lines of an ensemble; `prefix` goes before the command line."""
+    """One server. `peers` are the lines of an ensemble, `more` other lines of its file; `prefix` goes before the command
+    line, `properties` are Java's."""
 
     folder: Path
     port: int
@@ -38,6 +39,8 @@ class Server:
     number: int = 1
     peers: Sequence[str] = ()
     prefix: Sequence[str] = ()
+    more: Sequence[str] = ()
+    properties: Sequence[str] = ()
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     @property
@@ -60,6 +63,7 @@ class Server:
             "admin.enableServer=false",
             "4lw.commands.whitelist=*",
             *self.peers,
+            *self.more,
         ]
         config = self.folder / "zoo.cfg"
         config.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -67,7 +71,9 @@ class Server:
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*self.prefix, "java", *options, "-cp", f"{libs()}/*", main, str(config)], stdout=log, stderr=log
+                [*self.prefix, "java", *options, *self.properties, "-cp", f"{libs()}/*", main, str(config)],
+                stdout=log,
+                stderr=log,
             )
 
     def word(self, word: str) -> str:

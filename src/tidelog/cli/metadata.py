@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from tidelog.cli.options import CommandFailed, Function, at_most_one, flag, usage_error
+from tidelog.cli.options import (
+    ZK_TLS,
+    CommandFailed,
+    Function,
+    at_most_one,
+    file_options,
+    flag,
+    usage_error,
+    zk_tls_option,
+)
 from tidelog.ports import ANY_VERSION, Children, Create, Delete, MetadataStore, Node, Read, Write
 
 SESSION_TIMEOUT_MS = 10_000
@@ -30,6 +39,7 @@ def store_options(function: Function) -> Function:
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
         click.option("--config", type=file, help="A broker's server.properties."),
+        zk_tls_option(),
         click.option("--metadata", metavar="STORE", help="sqlite:PATH or zookeeper://HOST:PORT/CHROOT."),
         click.option("--data", type=folder, help="Folder of a cluster started by `tidelog up`."),
     ):
@@ -62,14 +72,15 @@ def open_session(given: dict[str, Any], *, create: bool = False) -> Iterator[Met
 
 def _store_address(given: dict[str, Any]) -> Any:
     from tidelog.cli.store_address import store_address_in
+    from tidelog.config.broker import BrokerConfig
     from tidelog.shell.broker import load_config
-    from tidelog.shell.store.store_address import address_of, parse_address
+    from tidelog.shell.store.store_address import address_of, parse_address, secured
 
     chosen = at_most_one(given, ("data", "metadata", "config"))
     if chosen is None:
         raise usage_error("One of --data, --metadata and --config is required, to select the store.")
     if chosen == "metadata":
-        return parse_address(given["metadata"], "--metadata")
+        return secured(parse_address(given["metadata"], "--metadata"), BrokerConfig(file_options(given[ZK_TLS])))
     if chosen == "config":
         return address_of(load_config(given["config"]))
     return store_address_in(given["data"])

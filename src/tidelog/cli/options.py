@@ -19,6 +19,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 _STORE = "tidelog.store"
+ZK_TLS = "zk_tls_config_file"
 HANGING_AFTER_MINUTES = 15
 """Minutes since the last record after which a transaction counts as hanging: Kafka's default of
 transaction.max.timeout.ms, which is the longest time that a coordinator waits."""
@@ -80,6 +81,7 @@ def command_config_option(function: Function) -> Function:
 
 def broker_options(function: Function) -> Function:
     """Add `--bootstrap-server`, and `--zookeeper` as in Kafka 3, which replaces it."""
+    function = zookeeper_options(function)
     function = click.option(
         "--zookeeper",
         expose_value=False,
@@ -97,6 +99,30 @@ def broker_options(function: Function) -> Function:
     )(function)
 
 
+def zookeeper_options(function: Function) -> Function:
+    """Add `--zk-tls-config-file`, as in Kafka 3; its options are those of `current_zookeeper_options`."""
+    return zk_tls_option(expose_value=False, is_eager=True, callback=_save_zk_tls)(function)
+
+
+def current_zookeeper_options() -> dict[str, str]:
+    """The options in the file of `--zk-tls-config-file` of the current command."""
+    return file_options(click.get_current_context().meta.get(f"tidelog.{ZK_TLS}"))
+
+
+def zk_tls_option(**settings: Any) -> Callable[[Function], Function]:
+    return click.option(
+        "--zk-tls-config-file",
+        ZK_TLS,
+        type=click.Path(exists=True, dir_okay=False),
+        help="Properties file with zookeeper.ssl.* and zookeeper.sasl.jaas.config.",
+        **settings,
+    )
+
+
+def _save_zk_tls(context: click.Context, _parameter: click.Parameter, file: str | None) -> None:
+    context.meta[f"tidelog.{ZK_TLS}"] = file
+
+
 def _save_store(context: click.Context, _parameter: click.Parameter, text: str | None) -> None:
     context.meta[_STORE] = text
 
@@ -110,7 +136,7 @@ def _bootstrap_servers(context: click.Context, parameter: click.Parameter, given
         raise click.UsageError("--zookeeper and --bootstrap-server cannot be used together.", context)
     from tidelog.cli.store_address import bootstrap_from_store
 
-    return bootstrap_from_store(store)
+    return bootstrap_from_store(store, current_zookeeper_options())
 
 
 def flag(name: str, help_text: str) -> Callable[[Function], Function]:

@@ -5,8 +5,10 @@ The value names ZooKeeper (`host:port,…/chroot`), a SQLite store (its file, or
 requests to them, so that errors are the same as with `--bootstrap-server`.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.errors import InvalidOption
 from tidelog.model import INTER_BROKER_LISTENER
@@ -20,6 +22,7 @@ from tidelog.shell.store.store_address import (
     open_store,
     parse_address,
     parse_connect,
+    secured,
 )
 from tidelog.shell.supervisor import metadata_view
 
@@ -27,19 +30,20 @@ SESSION_MS = 10_000
 CONNECT_MS = 3000
 
 
-def bootstrap_from_store(text: str) -> str:
-    """Addresses of the live brokers; InvalidOption if there is no such store, or no broker is registered in it."""
+def bootstrap_from_store(text: str, options: Mapping[str, str]) -> str:
+    """Addresses of the live brokers; InvalidOption if there is no such store, or no broker is registered in it.
+    `options` secure connections to ZooKeeper."""
     if _is_broker(text):
         return text
     try:
-        return _registered_brokers(_parse_store(text))
+        return _registered_brokers(_parse_store(text, BrokerConfig(options)))
     except StoreUnavailable as error:
         raise InvalidOption(str(error)) from None
 
 
-def _parse_store(text: str) -> StoreAddress:
+def _parse_store(text: str, config: BrokerConfig) -> StoreAddress:
     if text.startswith(("sqlite:", "zookeeper:")):
-        return parse_address(text, "--zookeeper")
+        return secured(parse_address(text, "--zookeeper"), config)
     path = Path(text)
     if path.is_dir():
         return store_address_in(path)
@@ -47,7 +51,7 @@ def _parse_store(text: str) -> StoreAddress:
         return SqliteAddress(path.absolute())
     if ":" not in text:
         raise InvalidOption(f"--zookeeper: {text!r} is neither HOST:PORT/CHROOT nor an existing folder or SQLite file.")
-    return parse_connect(text, "--zookeeper")
+    return secured(parse_connect(text, "--zookeeper"), config)
 
 
 def store_address_in(folder: Path) -> StoreAddress:

@@ -10,6 +10,7 @@ _LOGIN = re.compile(
     r"\s*(?P<module>[\w.$]+)\s+(?P<flag>required|requisite|sufficient|optional)\b(?P<rest>.*);\s*", re.DOTALL
 )
 _PAIR = re.compile(r"""\s*([\w.-]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\s"';]+))""")
+_BODY = r"""((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^"'}])*)"""
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -28,7 +29,13 @@ class Login(NamedTuple):
         return {name.removeprefix("user_"): text for name, text in self.options.items() if name.startswith("user_")}
 
 
-def parse(text: str) -> Login:
+def section(text: str, name: str) -> str | None:
+    """The login in the section NAME { … }; of a JAAS file; None if it has no such section."""
+    match = re.search(rf"(?:^|[\s;}}]){re.escape(name)}\s*{{{_BODY}}}\s*;", text)
+    return None if match is None else match[1]
+
+
+def parse(text: str, option: str = "sasl.jaas.config") -> Login:
     """One login. InvalidOption where the text is none; the message holds nothing of it, for it has passwords."""
     match = _LOGIN.fullmatch(text)
     options: dict[str, str] = {}
@@ -42,5 +49,5 @@ def parse(text: str) -> Login:
         if not rest[position:].strip():
             return Login(match["module"].rpartition(".")[2], options)
     raise InvalidOption(
-        'sasl.jaas.config is not a JAAS login; expected MODULE required name="value" …; (the text is not shown)'
+        f'{option} is not a JAAS login; expected MODULE required name="value" …; (the text is not shown)'
     )

@@ -30,7 +30,7 @@ from tidelog.shell.connections import acceptor
 from tidelog.shell.disk import LOCK_FILE, is_locked
 from tidelog.shell.secure_folder import ADMIN, ONLY_OWNER, PROTOCOL, SecureFolder
 from tidelog.shell.store import scram_users, zookeeper_session_file
-from tidelog.shell.store.store_address import StoreUnavailable, address_of
+from tidelog.shell.store.store_address import StoreUnavailable, ZookeeperAddress, address_of
 from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 
@@ -213,7 +213,9 @@ class Supervisor:
     def _handle_exit(self, child: Child, wake_fd: int) -> None:
         pid = child.pid
         self._report(f"broker {child.number} (pid {pid}) ended {child.reap()}")
-        zookeeper_session_file.end_session(child.folder)
+        address = address_of(BrokerConfig(child.properties()))
+        if isinstance(address, ZookeeperAddress):
+            zookeeper_session_file.end_session(child.folder, address.security)
         if self.restart:
             pause_s = self._started_at[child.number] + RESTART_INTERVAL_S - time.monotonic()
             if pause_s > 0 and select.select([wake_fd], [], [], pause_s)[0]:

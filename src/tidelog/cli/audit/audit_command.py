@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandFailed, command_config_option, flag, usage_error
+from tidelog.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandFailed,
+    command_config_option,
+    current_zookeeper_options,
+    flag,
+    usage_error,
+    zookeeper_options,
+)
 
 if TYPE_CHECKING:
     from tidelog.audit.core.acknowledged import Acknowledged
@@ -32,6 +41,7 @@ HISTORIES = "--history expects the history.jsonl of `tidelog check`, `tidelog ch
     help=f"Brokers of a running cluster (default: {DEFAULT_BOOTSTRAP}, without --folder).",
 )  # fmt: skip
 @click.option("--zookeeper", help="Metadata store of the cluster, instead of --bootstrap.")
+@zookeeper_options
 @command_config_option
 @click.option(
     "--folder", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -123,7 +133,7 @@ def _bootstrap_servers(bootstrap: str | None, store: str | None) -> str | None:
         raise usage_error("--zookeeper and --bootstrap cannot be used together.")
     from tidelog.cli.store_address import bootstrap_from_store
 
-    return bootstrap_from_store(store)
+    return bootstrap_from_store(store, current_zookeeper_options())
 
 
 def _cluster_planner(

@@ -1,6 +1,6 @@
 """Options that Kafka 4 does not have: Tidelog's own, and Kafka 3's for ZooKeeper."""
 
-from tidelog.config.option import Options, boolean, integer, string
+from tidelog.config.option import Options, boolean, integer, password, string, strings
 
 
 class ZookeeperOptions(Options):
@@ -21,8 +21,30 @@ class ZookeeperOptions(Options):
         10, "Maximum number of requests in flight to ZooKeeper; Tidelog has no limit.", at_least=1, ignored=True
     )
     zookeeper_set_acl = boolean(
-        False, "Whether to restrict access to nodes in ZooKeeper; Tidelog does not.", ignored=True
+        False, "Whether only the brokers' own user in ZooKeeper may change the nodes that they create."
     )
+    zookeeper_sasl_jaas_config = password(
+        "Login to ZooKeeper, in JAAS format with DigestLoginModule (default: the section Client of the JAAS file that "
+        "KAFKA_OPTS names, as in Kafka)."
+    )
+    zookeeper_ssl_client_enable = boolean(False, "Whether to connect to ZooKeeper with TLS.")
+    zookeeper_clientCnxnSocket = string(  # noqa: N815 (Kafka's name)
+        None, "Java class of ZooKeeper's client sockets; Tidelog needs none.", ignored=True
+    )
+    zookeeper_ssl_keystore_location = string(None, "File with the client certificate for ZooKeeper and its key.")
+    zookeeper_ssl_keystore_password = password("Password of that file.")
+    zookeeper_ssl_keystore_type = string(None, "Format of that file: PEM or PKCS12 (default: by its name).")
+    zookeeper_ssl_truststore_location = string(None, "File with the certificates that are trusted for ZooKeeper.")
+    zookeeper_ssl_truststore_password = password("Password of that file.")
+    zookeeper_ssl_truststore_type = string(None, "Format of that file: PEM or PKCS12 (default: by its name).")
+    zookeeper_ssl_protocol = string("TLSv1.2", "TLS version of new contexts.", ignored=True)
+    zookeeper_ssl_enabled_protocols = strings(None, "Enabled TLS versions (default: TLSv1.2 and TLSv1.3).")
+    zookeeper_ssl_cipher_suites = strings(None, "Enabled cipher suites (default: all).")
+    zookeeper_ssl_endpoint_identification_algorithm = string(
+        "HTTPS", "How the host name of a ZooKeeper server is verified; empty: not at all."
+    )
+    zookeeper_ssl_crl_enable = boolean(False, "Whether to check revocation lists; not supported.")
+    zookeeper_ssl_ocsp_enable = boolean(False, "Whether to check revocation by OCSP; not supported.")
 
 
 class OwnOptions(Options):

@@ -15,6 +15,7 @@ from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.shell.store.sqlite_tree import StoreDamaged
 from tidelog.shell.store.sqlite_turns import newest_database
 from tidelog.shell.store.store_thread import Session
+from tidelog.shell.store.zookeeper_security import NO_SECURITY, ZookeeperSecurity, security_of
 
 if TYPE_CHECKING:
     from tidelog.shell.store.zookeeper_store import StoreRefused, ZookeeperStore
@@ -33,6 +34,7 @@ class SqliteAddress(NamedTuple):
 class ZookeeperAddress(NamedTuple):
     hosts: str
     chroot: str = ""
+    security: ZookeeperSecurity = NO_SECURITY
 
     def __str__(self) -> str:
         return f"{ZOOKEEPER}{self.hosts}{self.chroot}"
@@ -81,11 +83,16 @@ def address_of(config: BrokerConfig) -> StoreAddress:
             f"metadata.store={store} and zookeeper.connect={connect} name two metadata stores: set only one."
         )
     if connect is not None:
-        return parse_connect(connect)
+        return secured(parse_connect(connect), config)
     if store is not None:
-        return parse_address(store)
+        return secured(parse_address(store), config)
     first = Path(config.folders[0])
     return SqliteAddress(first.absolute().with_name(first.name + "-metadata") / "metadata.sqlite")
+
+
+def secured(address: StoreAddress, config: BrokerConfig) -> StoreAddress:
+    """The address with the options that secure connections to it; InvalidOption if they cannot work."""
+    return address._replace(security=security_of(config)) if isinstance(address, ZookeeperAddress) else address
 
 
 def session_timeout_ms(config: BrokerConfig, address: StoreAddress) -> int:
@@ -114,6 +121,7 @@ def open_store(
             return zookeeper_store(
                 address.hosts,
                 address.chroot,
+                security=address.security,
                 session_timeout_ms=session_timeout_ms,
                 connection_timeout_ms=connection_timeout_ms,
                 create=create,

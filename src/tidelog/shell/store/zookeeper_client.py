@@ -12,19 +12,25 @@ kazoo runs the connection on its own threads. Four of its behaviours are changed
 """
 
 import logging
+import os
+import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Thread
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import AuthFailedError, ConnectionDropped, KazooException
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
-from kazoo.protocol.serialization import Watch
+from kazoo.protocol.serialization import SASL, Watch
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
+
+from tidelog.errors import ApiError
+from tidelog.security import digest_md5
+from tidelog.shell.store.zookeeper_security import NO_SECURITY, Login, ZookeeperSecurity
 
 UNANSWERED = (KazooException, KazooTimeoutError)
 """Raised by a request that was not answered, or that failed for a reason other than the content of the tree."""
@@ -35,34 +41,63 @@ READ_SHARE = 2 / 3
 ATTEMPT_SHARE, LEAST_ATTEMPT_S = 1 / 10, 1.0
 """The part of the timeout after which an attempt to connect is given up, and its minimum."""
 
+SASL_URI, CNONCE_BYTES = "zookeeper/zk-sasl-md5", 16
+"""The service and host that ZooKeeper uses for DIGEST-MD5, whatever its address."""
+
 _log = logging.getLogger("tidelog.zookeeper")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
 
 
 class Unreachable(Exception):
-    """No session could be opened in time."""
+    """No session could be opened in time; the message says why, if that is known."""
 
 
 class _Handler(SequentialThreadingHandler):
-    """kazoo's threads and sockets, with a limit for attempts to connect."""
+    """kazoo's threads and sockets, with a limit for attempts to connect, and TLS by the caller's context."""
 
-    def __init__(self, attempt_s: float) -> None:
+    def __init__(self, attempt_s: float, context: ssl.SSLContext | None) -> None:
         super().__init__()
+        self.failure = ""
+        """Why the last handshake failed."""
         self._attempt_s = attempt_s
+        self._context = context
 
     def create_connection(self, *given: Any, **options: Any) -> Any:
         within_s = min(options.pop("timeout", self._attempt_s), self._attempt_s)
-        return super().create_connection(*given, timeout=within_s, **options)
+        sock = super().create_connection(*given, timeout=within_s, **options)
+        if self._context is None:
+            return sock
+        try:
+            return self._context.wrap_socket(sock, server_hostname=options["hostname"])
+        except ssl.SSLCertVerificationError as error:
+            self.failure = f"its certificate is not trusted: {error.verify_message}"
+            raise
+        except OSError as error:
+            self.failure = f"the TLS handshake failed ({error})"
+            raise
+
+    def select(self, readable: Sequence[Any], *more: Any) -> Any:
+        """TLS may have decrypted more than was read; the socket itself has nothing to read then."""
+        decrypted = [sock for sock in readable if isinstance(sock, ssl.SSLSocket) and sock.pending()]
+        return (decrypted, [], []) if decrypted else super().select(readable, *more)
 
 
 class _Connection(ConnectionHandler):
     """kazoo's connection, with the changed behaviours."""
 
     def __init__(
-        self, client: KazooClient, attempt_s: float, changed: Callable[[str], None], is_alive: Callable[[], bool]
+        self,
+        client: KazooClient,
+        login: Login | None,
+        attempt_s: float,
+        changed: Callable[[str], None],
+        is_alive: Callable[[], bool],
     ) -> None:
-        super().__init__(client, client._conn_retry.copy(), logger=_log)  # noqa: SLF001 (see the head of this file)
+        retry = client._conn_retry.copy()  # noqa: SLF001 (see the head of this file)
+        # With options kazoo calls `_authenticate_with_sasl`; its own would need a package that is not maintained.
+        super().__init__(client, retry, logger=_log, sasl_options=None if login is None else {})
+        self._login = login
         self.term_s = 0.0
         self.heard_at = time.monotonic()
         self._attempt_s = attempt_s
@@ -85,6 +120,27 @@ class _Connection(ConnectionHandler):
         self.term_s = read_timeout / READ_SHARE / 1000
         return read_timeout, connect_timeout
 
+    def _authenticate_with_sasl(self, _host: str, timeout: float) -> None:
+        """Log in before any other request is sent."""
+        assert self._login is not None
+        exchange = digest_md5.client(*self._login, os.urandom(CNONCE_BYTES).hex(), SASL_URI)
+        token, xid = next(exchange), 0
+        with suppress(StopIteration):
+            while True:
+                xid += 1
+                self._submit(SASL(token), timeout, xid)
+                try:
+                    header, buffer, offset = self._read_header(timeout)
+                except ConnectionDropped:
+                    raise AuthFailedError("ZooKeeper closed the connection") from None
+                if header.err:
+                    raise AuthFailedError(f"ZooKeeper refuses the user {self._login.user!r} (error {header.err})")
+                answer, _ = SASL.deserialize(buffer, offset)
+                try:
+                    token = exchange.send(bytes(answer or b""))
+                except ApiError as error:
+                    raise AuthFailedError(str(error)) from None
+
     def _read_socket(self, read_timeout: float) -> Any:
         response = super()._read_socket(read_timeout)
         self.heard_at = time.monotonic()
@@ -106,6 +162,7 @@ class Client:
     def __init__(
         self,
         hosts: str,
+        security: ZookeeperSecurity = NO_SECURITY,
         *,
         term_ms: int,
         changed: Callable[[str], None],
@@ -116,10 +173,12 @@ class Client:
     ) -> None:
         patience = KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=1.0, max_jitter=0.1)
         attempt_s = max(LEAST_ATTEMPT_S, term_ms / 1000 * ATTEMPT_SHARE)
+        self._handler = _Handler(attempt_s, security.context)
         self._kazoo = KazooClient(
-            hosts, timeout=term_ms / 1000, connection_retry=patience, handler=_Handler(attempt_s), logger=_log
+            hosts, timeout=term_ms / 1000, connection_retry=patience, handler=self._handler, logger=_log
         )
-        self._connection = self._kazoo._connection = _Connection(self._kazoo, attempt_s, changed, is_alive)  # noqa: SLF001
+        self._connection = _Connection(self._kazoo, security.login, attempt_s, changed, is_alive)
+        self._kazoo._connection = self._connection  # noqa: SLF001
         callbacks = {KazooState.CONNECTED: connected, KazooState.SUSPENDED: suspended, KazooState.LOST: lost}
         self._kazoo.add_listener(lambda state: callbacks[state]())
 
@@ -149,7 +208,7 @@ class Client:
         """Open the session; Unreachable if no server answers in time."""
         if not self._kazoo.start_async().wait(within_s):
             self.close()
-            raise Unreachable
+            raise Unreachable(self._handler.failure)
 
     def send(self, request: Any) -> Any:
         """kazoo's AsyncResult: `get(timeout)` gives the answer, or raises one of UNANSWERED."""
@@ -170,9 +229,11 @@ class Client:
             self._kazoo.close()
 
 
-def end_session(hosts: str, identity: tuple[int, bytes], within_s: float) -> None:
+def end_session(hosts: str, identity: tuple[int, bytes], security: ZookeeperSecurity, within_s: float) -> None:
     """End another session, with its password, if the servers can be reached in time."""
-    kazoo = KazooClient(hosts, client_id=identity, logger=_log)
+    handler = _Handler(within_s, security.context)
+    kazoo = KazooClient(hosts, client_id=identity, handler=handler, logger=_log)
+    kazoo._connection = _Connection(kazoo, security.login, within_s, lambda _: None, lambda: True)  # noqa: SLF001
     if kazoo.start_async().wait(within_s):
         with suppress(*UNANSWERED, OSError):
             kazoo.stop()

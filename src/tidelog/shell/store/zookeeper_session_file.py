@@ -11,6 +11,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from tidelog.shell.store.zookeeper_security import NO_SECURITY, ZookeeperSecurity
+
 FILE = "zookeeper-session"
 CONNECT_TIMEOUT_S = 3.0
 
@@ -35,7 +37,7 @@ def remove(folder: Path) -> None:
         (folder / FILE).unlink(missing_ok=True)
 
 
-def end_session(folder: Path) -> None:
+def end_session(folder: Path, security: ZookeeperSecurity = NO_SECURITY) -> None:
     """End the session in the file of a dead process, if there is one and the servers can be reached."""
     try:
         found = json.loads((folder / FILE).read_text(encoding="ascii"))
@@ -49,4 +51,4 @@ def end_session(folder: Path) -> None:
         return
     from tidelog.shell.store.zookeeper_client import end_session as end_at_servers
 
-    end_at_servers(hosts, identity, CONNECT_TIMEOUT_S)
+    end_at_servers(hosts, identity, security, CONNECT_TIMEOUT_S)

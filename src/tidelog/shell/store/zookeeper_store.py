@@ -21,6 +21,7 @@ from tidelog.controller.tree import SKELETON
 from tidelog.ports import Change, Children, Create, Node, Operation, Query, Read, StoreResult, Watch, Write
 from tidelog.shell.store import zookeeper_session_file
 from tidelog.shell.store.zookeeper_client import UNANSWERED, Client, Unreachable
+from tidelog.shell.store.zookeeper_security import NO_SECURITY, ZookeeperSecurity
 from tidelog.shell.store.zookeeper_wire import (
     CONFLICTS,
     NOT_TRIED,
@@ -59,6 +60,7 @@ class ZookeeperStore:
         hosts: str,
         chroot: str = "",
         *,
+        security: ZookeeperSecurity = NO_SECURITY,
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
         connection_timeout_ms: int | None = None,
         skeleton: Iterable[str] = SKELETON,
@@ -70,6 +72,7 @@ class ZookeeperStore:
         self.lost = self.closed = self.silent = False
         self.address = f"zookeeper://{hosts}{chroot}"
         self._root = chroot
+        self._restricts = security.restricts
         self._notify = notify
         self._lock = Lock()
         self._is_connected = Event()
@@ -81,6 +84,7 @@ class ZookeeperStore:
         self._pending: dict[str, None] = {}  # watched paths that changed, in order, each once
         self._client = Client(
             hosts,
+            security,
             term_ms=session_timeout_ms,
             changed=self._changed,
             connected=self._connected,
@@ -90,13 +94,14 @@ class ZookeeperStore:
         )
         self._folder = folder
         if folder is not None:
-            zookeeper_session_file.end_session(folder)
+            zookeeper_session_file.end_session(folder, security)
         within_ms = connection_timeout_ms or session_timeout_ms
         until = time.monotonic() + within_ms / 1000
         try:
             self._client.start(within_ms / 1000)
-        except Unreachable:
-            raise StoreRefused(f"ZooKeeper cannot be reached at {hosts} within {within_ms} ms.") from None
+        except Unreachable as unreachable:
+            reason = f": {unreachable}" if str(unreachable) else ""
+            raise StoreRefused(f"ZooKeeper cannot be reached at {hosts} within {within_ms} ms{reason}.") from None
         try:
             self._prepare(tuple(skeleton), create=create, until=until)
         except BaseException:
@@ -180,7 +185,7 @@ class ZookeeperStore:
     def _change(self, changes: Sequence[Change]) -> StoreResult:
         if not changes:
             return StoreResult("ok")
-        answers = self._get(self._client.send(Multi(changes, self._root)))
+        answers = self._get(self._client.send(Multi(changes, self._root, restricts=self._restricts)))
         for index, answer in enumerate(answers):
             if isinstance(answer, Failed) and answer.code not in (ROLLED_BACK, NOT_TRIED):
                 return StoreResult("conflict", failed=index) if answer.code in CONFLICTS else UNKNOWN
@@ -241,7 +246,7 @@ class ZookeeperStore:
         found = self._get(self._client.send(MultiRead([Read(path) for path in paths], root)))
         missing = [path for path, node in zip(paths, found, strict=True) if isinstance(node, Failed)]
         for path in missing:
-            (made,) = self._get(self._client.send(Multi([Create(path)], root)))
+            (made,) = self._get(self._client.send(Multi([Create(path)], root, restricts=self._restricts)))
             if isinstance(made, Failed) and made.code not in CONFLICTS:
                 raise StoreRefused(f"ZooKeeper refuses to create {znode_path(root, path)} (error {made.code}).")
 

@@ -11,9 +11,13 @@ from typing import Any, NamedTuple
 
 from kazoo.protocol import serialization as kazoo
 from kazoo.protocol.states import ZnodeStat
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
+from tidelog.controller.tree import BROKER_CONFIGS, SASL_SALTS, USER_CONFIGS
 from tidelog.ports import Change, Check, Children, Create, Delete, Read, Write
+
+SECRET_PATHS = (USER_CONFIGS, BROKER_CONFIGS, SASL_SALTS, "/delegation_token")
+"""Below them are passwords of brokers and credentials of users."""
 
 _HEADER = struct.Struct("!iBi")
 _INT = struct.Struct("!i")
@@ -72,8 +76,9 @@ class Multi(_List):
 
     type = 14
 
-    def __init__(self, changes: Sequence[Change], root: str) -> None:
-        super().__init__([_change(change, root) for change in changes])
+    def __init__(self, changes: Sequence[Change], root: str, *, restricts: bool = False) -> None:
+        """`restricts`: only this client's user may change the nodes that are created."""
+        super().__init__([_change(change, root, restricts=restricts) for change in changes])
 
 
 class MultiRead(_List):
@@ -109,17 +114,24 @@ def sync(root: str) -> Any:
     return kazoo.Sync(root or "/")
 
 
-def _change(change: Change, root: str) -> Any:
+def _change(change: Change, root: str, *, restricts: bool) -> Any:
     path = znode_path(root, change.path)
     match change:
         case Create(_, data, ephemeral):
-            return kazoo.Create2(path, bytes(data), OPEN_ACL_UNSAFE, _EPHEMERAL if ephemeral else 0)
+            acl = _acl(change.path) if restricts else OPEN_ACL_UNSAFE
+            return kazoo.Create2(path, bytes(data), acl, _EPHEMERAL if ephemeral else 0)
         case Write(_, data, version):
             return kazoo.SetData(path, bytes(data), version)
         case Delete(_, version):
             return kazoo.Delete(path, version)
         case Check(_, version):
             return kazoo.CheckVersion(path, version)
+
+
+def _acl(path: str) -> list[Any]:
+    """Kafka 3's: others may read what holds no secret."""
+    is_secret = path.startswith(SECRET_PATHS)
+    return list(CREATOR_ALL_ACL) if is_secret else [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 
 
 def _query(query: Read | Children, root: str) -> Any:
