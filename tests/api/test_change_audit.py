@@ -37,6 +37,12 @@ from tidelog.wire.messages.records.delete_records import (
     DeleteRecordsTopic,
 )
 from tidelog.wire.messages.security.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
+from tidelog.wire.messages.security.delegation_tokens import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
 from tidelog.wire.messages.security.scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -62,6 +68,8 @@ def where():
     made = context(found)
     made.broker.topic_name = found.topic_names.get
     made.broker.levels = {}
+    token = SimpleNamespace(id="abc", expires_ms=8)
+    made.broker.tokens = SimpleNamespace(table=SimpleNamespace(by_hmac={SECRET.encode(): token}.get))
     return made
 
 
@@ -194,6 +202,23 @@ CASES = [
                 None,
             )
         ],
+    ),
+    (
+        CreateDelegationTokenRequest(
+            owner_principal_type="User",
+            owner_principal_name="a",
+            renewers=[CreatableRenewers(principal_type="User", principal_name="b")],
+            max_lifetime_ms=9,
+        ),
+        [("DelegationToken", None, {"owner": "User:a", "renewers": ["User:b"], "max_lifetime_ms": 9})],
+    ),
+    (
+        RenewDelegationTokenRequest(hmac=SECRET.encode(), renew_period_ms=7),
+        [("DelegationToken:abc", {"expires_ms": 8}, {"renew_period_ms": 7})],
+    ),
+    (
+        ExpireDelegationTokenRequest(hmac=b"another", expiry_time_period_ms=-1),
+        [("DelegationToken:unknown", None, {"expiry_time_period_ms": -1})],
     ),
     (
         CreateAclsRequest(

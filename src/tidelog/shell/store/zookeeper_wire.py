@@ -13,10 +13,10 @@ from kazoo.protocol import serialization as kazoo
 from kazoo.protocol.states import ZnodeStat
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from tidelog.controller.tree import BROKER_CONFIGS, SASL_SALTS, USER_CONFIGS
+from tidelog.controller.tree import BROKER_CONFIGS, DELEGATION_TOKEN, SASL_SALTS, USER_CONFIGS
 from tidelog.ports import Change, Check, Children, Create, Delete, Read, Write
 
-SECRET_PATHS = (USER_CONFIGS, BROKER_CONFIGS, SASL_SALTS, "/delegation_token")
+SECRET_PATHS = (USER_CONFIGS, BROKER_CONFIGS, SASL_SALTS, DELEGATION_TOKEN)
 """Below them are passwords of brokers and credentials of users."""
 
 _HEADER = struct.Struct("!iBi")
