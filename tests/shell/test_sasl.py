@@ -36,6 +36,7 @@ WANTS = {
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN,
     "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": SCRAM,
+    "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": SCRAM,
 }
 
 
@@ -331,7 +332,7 @@ def test_a_bare_token_that_is_refused_costs_the_delay_too(port):
 
 
 def test_a_session_ends_unless_the_client_authenticates_again():
-    options = {**WANTS, "listener.name.sasl_plaintext.connections.max.reauth.ms": "1000"}
+    options = {**WANTS, "listener.name.sasl_plaintext.plain.connections.max.reauth.ms": "1000"}
     with Cluster(brokers=1, options=options) as cluster:
         port = port_of(cluster.brokers[0], "SASL_PLAINTEXT")
         with Wire(port) as wire, Wire(port) as other:
@@ -383,7 +384,29 @@ def test_no_secret_is_logged(broker, port):
             {"sasl.enabled.mechanisms": "GSSAPI"},
             r"sasl.enabled.mechanisms: GSSAPI is not supported; expected PLAIN, SCRAM",
         ),
-        ({"listener.name.sasl_plaintext.plain.sasl.jaas.config": "nonsense"}, "is not a JAAS login"),
+        (
+            {"sasl.enabled.mechanisms": "PLAIN,scram-sha-256"},
+            "sasl.enabled.mechanisms: scram-sha-256 is not supported",
+        ),
+        (
+            {"listener.name.sasl_plaintext.plain.sasl.jaas.config": "nonsense"},
+            r"plain.sasl.jaas.config is not a JAAS login",
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+                "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": PLAIN,
+            },
+            "scram-sha-512.sasl.jaas.config: PlainLoginModule is not supported; SASL/SCRAM-SHA-512 needs ScramLoginModule",
+        ),
+        (
+            {
+                "listeners": "PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:SASL_PLAINTEXT",
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            },
+            "scram-sha-256.sasl.jaas.config is missing: SASL/SCRAM-SHA-256 needs a JAAS login",
+        ),
         (
             {"security.inter.broker.protocol": "SASL_PLAINTEXT", "sasl.jaas.config": PLAIN},
             r"broker.protocol: GSSAPI is not",

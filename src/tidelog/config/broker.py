@@ -40,6 +40,7 @@ _PER_MECHANISM = (
     "sasl.login.callback.handler.class",
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
+    *OauthOptions.OPTIONS,
 )
 
 
@@ -93,6 +94,13 @@ class BrokerConfig(
     def of_listener(self, name: str) -> Self:
         """The options as they hold for one listener: `listener.name.NAME.x` stands in for `x`."""
         prefix = f"{LISTENER_PREFIX}{name.lower()}."
+        own = {key.removeprefix(prefix): text for key, text in self.explicit.items() if key.startswith(prefix)}
+        return type(self)({**self.explicit, **own}) if own else self
+
+    def of_mechanism(self, name: str) -> Self:
+        """The options of one listener (`of_listener`) as they hold for one SASL mechanism: `MECHANISM.x` stands in for
+        `x`."""
+        prefix = f"{name.lower()}."
         own = {key.removeprefix(prefix): text for key, text in self.explicit.items() if key.startswith(prefix)}
         return type(self)({**self.explicit, **own}) if own else self
 

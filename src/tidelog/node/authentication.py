@@ -148,7 +148,8 @@ class Authentication:
 
     def _end_of(self, login: LoggedIn, now: Time) -> int | None:
         """When the session ends, by the listener's option or because what the client has shown expires."""
-        lifetimes = [self._listener.max_reauth_ms] if self._listener.max_reauth_ms else []
+        longest_ms = self._listener.max_reauth_ms[self._mechanism]
+        lifetimes = [longest_ms] if longest_ms > 0 else []
         if login.expires_at is not None:
             lifetimes.append(max(0, login.expires_at - now.wall))
         return now.mono + min(lifetimes) if lifetimes else None

@@ -12,6 +12,8 @@ from tidelog.security import jaas, scram
 
 PLAIN = "PLAIN"
 SUPPORTED = (PLAIN, *scram.MECHANISMS)
+MODULES = {PLAIN: "PlainLoginModule", **dict.fromkeys(scram.MECHANISMS, "ScramLoginModule")}
+"""The last word of the Java class in a mechanism's JAAS login."""
 
 Accounts = Callable[[str, str, bool], scram.Account | None]
 """(mechanism, name, whether it is the name of a delegation token) → whom it logs in, by SCRAM."""
@@ -43,7 +45,7 @@ class SaslListener:
         """`config` is that of the listener (`BrokerConfig.of_listener`). `secret` is the cluster's: with one for each
         broker, a user that does not exist would be known by its salts, which differ."""
         self.mechanisms: Sequence[str] = config.sasl_enabled_mechanisms
-        self.max_reauth_ms = config.connections_max_reauth_ms
+        self.max_reauth_ms = {name: config.of_mechanism(name).connections_max_reauth_ms for name in self.mechanisms}
         self.failure_delay_ms = config.connection_failed_authentication_delay_ms
         self._accounts = accounts
         self._entropy = entropy
@@ -97,8 +99,8 @@ def check(config: BrokerConfig) -> None:
     if unsupported or not config.sasl_enabled_mechanisms:
         named = ", ".join(unsupported) or "an empty list"
         raise InvalidOption(f"sasl.enabled.mechanisms: {named} is not supported; expected {', '.join(SUPPORTED)}")
-    if PLAIN in config.sasl_enabled_mechanisms:
-        _login(config, PLAIN)
+    for name in config.sasl_enabled_mechanisms:
+        _login(config, name)
 
 
 def client(config: BrokerConfig, entropy: Callable[[int], bytes]) -> tuple[str, Generator[bytes, bytes, None]]:
@@ -137,7 +139,13 @@ def client_exchange(
 
 
 def _login(config: BrokerConfig, mechanism: str) -> jaas.Login:
-    text = config.explicit.get(f"{mechanism.lower()}.sasl.jaas.config", config.sasl_jaas_config)
+    """The mechanism's JAAS login on this listener. Its module decides nothing here; another one than Kafka's is a
+    mistake, and never a class to load."""
+    option = f"{mechanism.lower()}.sasl.jaas.config"
+    text, module = config.of_mechanism(mechanism).sasl_jaas_config, MODULES[mechanism]
     if text is None:
-        raise InvalidOption(f"{mechanism.lower()}.sasl.jaas.config is missing: SASL/{mechanism} needs a JAAS login")
-    return jaas.parse(text)
+        raise InvalidOption(f"{option} is missing: SASL/{mechanism} needs a JAAS login, such as {module} required;")
+    login = jaas.parse(text, option)
+    if login.module != module:
+        raise InvalidOption(f"{option}: {login.module} is not supported; SASL/{mechanism} needs {module}")
+    return login
