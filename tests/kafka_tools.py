@@ -41,6 +41,8 @@ class ToolServer:
     def __init__(self, libs: str, folder: Path) -> None:
         self._libs = libs
         self._log = folder / "tool-server.log"
+        self.token_file = folder / "token.jwt"
+        """Clients may read a token from here: Java's need a list of allowed URLs."""
         self._process: subprocess.Popen[bytes] | None = None
         self._daemons = 0
 
@@ -73,7 +75,9 @@ class ToolServer:
 
     def _started(self) -> "subprocess.Popen[bytes]":
         if self._process is None:
-            command = ["java", "-Xmx512m", *FLAGS, "-XX:+DisplayVMOutputToStderr", "-cp", self._libs, str(SOURCE)]
+            allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file://{self.token_file}"
+            flags = ("-Xmx512m", *FLAGS, "-XX:+DisplayVMOutputToStderr", allowed)
+            command = ["java", *flags, "-cp", self._libs, str(SOURCE)]
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         return self._process

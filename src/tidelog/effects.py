@@ -73,6 +73,13 @@ class SetLogLevels(NamedTuple):
     levels: Mapping[str, str]
 
 
+class FetchKeys(NamedTuple):
+    """Fetch the keys that verify access tokens from this URL, which is of the broker's file; answered by
+    `keys_fetched`."""
+
+    url: str
+
+
 class Connect(NamedTuple):
     """Open a connection; the node chose its (negative) number. Answered by `connected` or `connect_failed`."""
 
@@ -211,6 +218,7 @@ Effect = (
     | SetFrameLimit
     | SetListenerOptions
     | SetLogLevels
+    | FetchKeys
     | Connect
     | Sync
     | Examine

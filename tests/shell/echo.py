@@ -122,6 +122,7 @@ def serving(options=None, *, folder="/", store=None, exit_code=0, knows_cluster=
         logger=EventLogger("test"),
         tls=TlsListeners(config, EventLogger("test")),
         submit=submit,
+        fetch_keys=lambda url, done: None,
     )
     door = bind("127.0.0.1", 0, 50)
     server.listen("PLAINTEXT", door, limited=True)

@@ -14,6 +14,7 @@ from tidelog.config.families.security_options import (
     AccessOptions,
     AuthorizerOptions,
     OauthOptions,
+    OauthOptionsOfLogins,
     SaslOptions,
     SaslOptionsOfJava,
     SslOptions,
@@ -41,6 +42,7 @@ _PER_MECHANISM = (
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
     *OauthOptions.OPTIONS,
+    *OauthOptionsOfLogins.OPTIONS,
 )
 
 
@@ -60,6 +62,7 @@ class BrokerConfig(
     SaslOptions,
     SaslOptionsOfJava,
     OauthOptions,
+    OauthOptionsOfLogins,
     RaftOptions,
     RemoteOptions,
     ShareOptions,

@@ -18,6 +18,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Close, Deferred, Effect, Event, Send, SetFrameLimit
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
+from tidelog.security.access_tokens import FindKey
 from tidelog.security.sasl import Accounts, Exchange, Failed, LoggedIn, SaslListener, client
 from tidelog.wire.codec import API_VERSIONS
 from tidelog.wire.messages.security.sasl import (
@@ -53,6 +54,8 @@ class Authentication:
         self._frame_limit = frame_limit
         self._mechanism = ""
         self._exchange: Exchange | None = None
+        self._failure: Failed | None = None
+        """The client is refused as soon as it has replied to the challenge of this."""
         self._bare = False
         self._asked_versions = False
         self._over = False
@@ -100,7 +103,7 @@ class Authentication:
 
     def authenticate(self, request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse | Deferred:
         """Take the client's next token."""
-        if self._exchange is None:
+        if self._exchange is None and self._failure is None:
             if not self.principal:
                 self._end("SaslAuthenticate before SaslHandshake")
             return SaslAuthenticateResponse(
@@ -113,33 +116,40 @@ class Authentication:
             token = self._advance(bytes(request.auth_bytes), context.now)
         except Failed as failed:
             self._over = True
-            self._report(str(failed))
             refusal = SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(failed)
             )
             due = context.now.mono + self._listener.failure_delay_ms
             return Deferred((), due, _refuse, (refusal, self._number))
-        ends_at = self.ends_at if self._exchange is None else None
+        ends_at = self.ends_at if self._exchange is None and self._failure is None else None
         lifetime_ms = 0 if ends_at is None else ends_at - context.now.mono
         return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms)
 
     def _advance(self, token: bytes, now: Time) -> bytes:
         """The server's answer to this token; Failed where it refuses the client."""
+        if self._failure is not None:
+            raise self._failure
         assert self._exchange is not None
         try:
             return self._exchange.send(token)
         except StopIteration as end:
             login: LoggedIn = end.value
-        except Failed:
+        except Failed as failed:
             self._exchange = None
-            raise
+            self._report(failed.reason)
+            if not failed.challenge:
+                raise
+            self._failure = failed
+            return failed.challenge
         self._exchange = None
         principal = f"User:{login.user}"
         if self.principal and self.principal != principal:
-            raise Failed(
+            refusal = (
                 "Cannot change principals during re-authentication from "
                 f"{self.principal.replace(':', '.', 1)}: {principal.replace(':', '.', 1)}"
             )
+            self._report(refusal)
+            raise Failed(refusal)
         if not self.principal:
             self._effects.append(SetFrameLimit(self._number, self._frame_limit))
         self.principal, self.by_token = principal, login.by_token
@@ -157,12 +167,11 @@ class Authentication:
     def _take_bare(self, token: bytes, now: Time) -> None:
         try:
             answer = self._advance(token, now)
-        except Failed as failed:
+        except Failed:
             self._over = True
-            self._report(str(failed))
             self.refusal = Deferred((), now.mono + self._listener.failure_delay_ms, _refuse, (None, self._number))
             return
-        self._bare = self._exchange is not None
+        self._bare = self._exchange is not None or self._failure is not None
         self._effects.append(Send(self._number, [_LENGTH.pack(len(answer)) + answer]))
 
     def _report(self, reason: str) -> None:
@@ -177,11 +186,18 @@ def _refuse(context: Context, refusal: SaslAuthenticateResponse | None, number: 
 
 
 def sasl_listeners(
-    config: BrokerConfig, accounts: Accounts, entropy: Callable[[int], bytes], secret: bytes
+    config: BrokerConfig,
+    accounts: Accounts,
+    entropy: Callable[[int], bytes],
+    secret: bytes,
+    find_key: FindKey,
+    now: Callable[[], int],
 ) -> Mapping[str, SaslListener]:
     """By name, those of the broker's listeners that have SASL."""
     return {
-        each.listener: SaslListener(listeners.options_of(config, each.listener), accounts, entropy, secret)
+        each.listener: SaslListener(
+            listeners.options_of(config, each.listener), accounts, entropy, secret, find_key=find_key, now=now
+        )
         for each in listeners.bound(config)
         if each.security.startswith("SASL")
     }

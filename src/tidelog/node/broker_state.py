@@ -36,6 +36,7 @@ from tidelog.node.producer_ids import ProducerIdBlocks
 from tidelog.node.quotas import Quotas
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
+from tidelog.node.token_keys import TokenKeys
 from tidelog.node.upkeep.cleaning import Uncleanable
 from tidelog.node.upkeep.integrity import Integrity
 from tidelog.node.upkeep.log_dir_events import LogDirEvents
@@ -72,6 +73,7 @@ class BrokerState:
 
     certificates: Certificates | None = None
     """Those of its TLS listeners, if the world has any."""
+    now = Time(0, 0)
 
     def __init__(
         self,
@@ -84,6 +86,7 @@ class BrokerState:
         generation: Generation,
         directories: Mapping[str, bytes],
         sasl_secret: bytes,
+        jwks: Mapping[str, str],
         effects: list[Effect],
         store: StoreCalls,
         node: Reactions,
@@ -92,7 +95,8 @@ class BrokerState:
         self.config = config
         self.effects = effects
         self.inter_broker_listener = inter_broker_listener(config)
-        self.sasl = sasl_listeners(config, self._account, entropy, sasl_secret)
+        self.token_keys = TokenKeys(config, jwks, effects, lambda: self.now)
+        self.sasl = sasl_listeners(config, self._account, entropy, sasl_secret, self.token_keys.find, self._wall_ms)
         """Listeners with SASL, by name."""
         self.authorizer = Authorizer(config, effects, lambda: self.now) if config.authorizer_class_name else None
         self.acls = AclMirror(store.submit, effects, self._acls_changed) if self.authorizer else None
@@ -145,7 +149,6 @@ class BrokerState:
         given = (self.replicas, self.fetching, self.configs, self.image, self.membership)
         self.assignments = Assignments(self.broker_id, *given, effects, on_role=node.role_changed)
         self.pushes = PushOrder(store.submit, self.controller)
-        self.now = Time(0, 0)
         self._unknown_topics: list[Partition] | None = None
         self._metadata_epoch = -1
         self._node, self._entropy, self._submit = node, entropy, store.submit
@@ -177,8 +180,8 @@ class BrokerState:
     # Time.
 
     @property
-    def woken(self) -> tuple[Membership, Forwarding, ReplicationThrottles, LogDirEvents]:
-        return self.membership, self.forwarding, self.throttles, self.log_dir_events
+    def woken(self) -> tuple[Membership, Forwarding, ReplicationThrottles, LogDirEvents, TokenKeys]:
+        return self.membership, self.forwarding, self.throttles, self.log_dir_events, self.token_keys
 
     @property
     def actors(self) -> tuple[GroupCoordinator, TransactionCoordinator, Controller]:
@@ -188,6 +191,9 @@ class BrokerState:
     def pumped(self) -> tuple[Fetching, IsrProposals]:
         """Parts that run at the end of every turn: their alarm only has to cause a turn."""
         return self.fetching, self.in_sync
+
+    def _wall_ms(self) -> int:
+        return self.now.wall
 
     # Configuration.
 

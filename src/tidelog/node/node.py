@@ -39,7 +39,8 @@ RETRIED_WITH_NEXT_CONTROLLER = (FORWARDING, isr_proposals.OWNER, Stopping.OWNER)
 
 class Node:
     """A broker. Every input returns the effects to carry out, in order. `stopwatch` measures work, in nanoseconds.
-    `directories` are the ids of its log folders; `sasl_secret` is the cluster's, for brokers with SASL."""
+    `directories` are the ids of its log folders; `sasl_secret` is the cluster's, for brokers with SASL; `jwks` are the
+    keys that verify access tokens, by URL (`security.access_tokens.providers`)."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class Node:
         directories: Mapping[str, bytes] | None = None,
         sasl_secret: bytes = b"",
         certificates: Certificates | None = None,
+        jwks: Mapping[str, str] | None = None,
     ) -> None:
         self._effects: list[Effect] = []
         self._out: list[Effect] = []
@@ -67,6 +69,7 @@ class Node:
             generation=generation,
             directories=directories or {},
             sasl_secret=sasl_secret,
+            jwks=jwks or {},
             effects=self._effects,
             store=self.store,
             node=self,
@@ -125,6 +128,7 @@ class Node:
         self.replicas.load(now)
         self.broker.membership.clean_epoch = self.replicas.clean_epoch
         self.upkeep.start(now)
+        self.broker.token_keys.start(now)
         return self._finish()
 
     def session_started(self, session: int, now: Time) -> list[Effect]:
@@ -212,6 +216,12 @@ class Node:
     def computed(self, token: int, result: Any, now: Time) -> list[Effect]:
         self._at(now)
         self.broker.computing.computed(token, result)
+        return self._finish()
+
+    def keys_fetched(self, url: str, text: str, problem: str, now: Time) -> list[Effect]:
+        """`problem` says why there are no keys, or is ""."""
+        self._at(now)
+        self.broker.token_keys.fetched(url, text, problem, now)
         return self._finish()
 
     def disk_full(self, folder: str, reason: str, now: Time) -> list[Effect]:

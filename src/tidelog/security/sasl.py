@@ -1,4 +1,4 @@
-"""One SASL exchange: PLAIN (RFC 4616) and SCRAM, as the server and as the client."""
+"""One SASL exchange: PLAIN (RFC 4616), SCRAM and OAUTHBEARER, as the server and as the client."""
 
 import hmac
 from base64 import b64encode
@@ -8,12 +8,26 @@ from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
-from tidelog.security import jaas, scram
+from tidelog.security import access_tokens, jaas, oauthbearer, scram
+from tidelog.security.oauthbearer import MECHANISM as OAUTHBEARER
 
 PLAIN = "PLAIN"
-SUPPORTED = (PLAIN, *scram.MECHANISMS)
-MODULES = {PLAIN: "PlainLoginModule", **dict.fromkeys(scram.MECHANISMS, "ScramLoginModule")}
-"""The last word of the Java class in a mechanism's JAAS login."""
+SUPPORTED = (PLAIN, *scram.MECHANISMS, OAUTHBEARER)
+MODULES = {
+    PLAIN: "plain.PlainLoginModule",
+    **dict.fromkeys(scram.MECHANISMS, "scram.ScramLoginModule"),
+    OAUTHBEARER: "oauthbearer.OAuthBearerLoginModule",
+}
+"""The Java class in a mechanism's JAAS login, after `org.apache.kafka.common.security.`."""
+
+_HANDLERS = frozenset(
+    f"org.apache.kafka.common.security.oauthbearer.{package}OAuthBearerValidatorCallbackHandler"
+    for package in ("", "secured.")
+)
+"""Kafka's classes that verify tokens, in 4 and before. Their names are accepted; no class is loaded."""
+
+_NOT_DURING = "Authentication failed during authentication due to {0}"
+_OTHER_ID = "Authentication failed: Client requested an authorization id that is different from"
 
 Accounts = Callable[[str, str, bool], scram.Account | None]
 """(mechanism, name, whether it is the name of a delegation token) → whom it logs in, by SCRAM."""
@@ -33,17 +47,30 @@ Exchange = Generator[bytes, bytes, LoggedIn]
 
 
 class Failed(Exception):
-    """The client is refused; the message is for it, and holds no secret."""
+    """The client is refused; the message is for it, `reason` for the log, and neither holds a secret. With `challenge`
+    the client is answered this first, and refused when it has replied to it."""
+
+    def __init__(self, message: str, *, reason: str = "", challenge: bytes = b"") -> None:
+        super().__init__(message)
+        self.reason = reason or message
+        self.challenge = challenge
 
 
 class SaslListener:
     """What a listener's SASL connections share: mechanisms, PLAIN's users, and a secret for users that do not exist."""
 
     def __init__(
-        self, config: BrokerConfig, accounts: Accounts, entropy: Callable[[int], bytes], secret: bytes = b""
+        self,
+        config: BrokerConfig,
+        accounts: Accounts,
+        entropy: Callable[[int], bytes],
+        secret: bytes = b"",
+        *,
+        find_key: access_tokens.FindKey = lambda *_: None,
+        now: Callable[[], int] = lambda: 0,
     ) -> None:
         """`config` is that of the listener (`BrokerConfig.of_listener`). `secret` is the cluster's: with one for each
-        broker, a user that does not exist would be known by its salts, which differ."""
+        broker, a user that does not exist would be known by its salts, which differ. `now` is the wall clock (ms)."""
         self.mechanisms: Sequence[str] = config.sasl_enabled_mechanisms
         self.max_reauth_ms = {name: config.of_mechanism(name).connections_max_reauth_ms for name in self.mechanisms}
         self.failure_delay_ms = config.connection_failed_authentication_delay_ms
@@ -51,6 +78,11 @@ class SaslListener:
         self._entropy = entropy
         self._secret = secret or entropy(32)
         self._passwords = _login(config, PLAIN).users if PLAIN in self.mechanisms else {}
+        self._verifier = (
+            access_tokens.Verifier(config.of_mechanism(OAUTHBEARER)) if OAUTHBEARER in self.mechanisms else None
+        )
+        self._find_key = find_key
+        self._now = now
 
     def __repr__(self) -> str:
         return f"SaslListener({', '.join(self.mechanisms)})"
@@ -58,7 +90,10 @@ class SaslListener:
     def exchange(self, mechanism: str) -> Exchange:
         """The server's side of an enabled mechanism, advanced to where it wants the first message. Failed where the
         client is refused."""
-        side = self._plain() if mechanism == PLAIN else self._scram(mechanism)
+        if mechanism == PLAIN:
+            side = self._plain()
+        else:
+            side = self._oauthbearer() if mechanism == OAUTHBEARER else self._scram(mechanism)
         next(side)
         return side
 
@@ -79,7 +114,7 @@ class SaslListener:
         if known is None or not right:
             raise Failed("Authentication failed: Invalid username or password")
         if authorization_id not in {"", user}:
-            raise Failed("Authentication failed: Client requested an authorization id that is different from username")
+            raise Failed(f"{_OTHER_ID} username")
         return LoggedIn(user)
 
     def _scram(self, name: str) -> Exchange:
@@ -90,7 +125,22 @@ class SaslListener:
             return LoggedIn(account.user, answer, account.expires_at, account.by_token)
         except scram.Refused as refused:
             reason = str(refused) or f"invalid credentials with SASL mechanism {name}"
-            raise Failed(f"Authentication failed during authentication due to {reason}") from None
+            raise Failed(_NOT_DURING.format(reason)) from None
+
+    def _oauthbearer(self) -> Exchange:
+        assert self._verifier is not None
+        try:
+            first = oauthbearer.parse_first((yield b""))
+        except oauthbearer.Malformed:
+            raise Failed(_NOT_DURING.format(f"invalid credentials with SASL mechanism {OAUTHBEARER}")) from None
+        try:
+            token = self._verifier.verify(first.token, self._find_key, self._now())
+        except access_tokens.Invalid as invalid:
+            refusal = oauthbearer.REFUSAL
+            raise Failed(refusal, reason=str(invalid), challenge=refusal.encode()) from None
+        if first.authorization_id not in {"", token.user}:
+            raise Failed(f"{_OTHER_ID} the token's principal name")
+        return LoggedIn(token.user, expires_at=token.expires_at)
 
 
 def check(config: BrokerConfig) -> None:
@@ -101,6 +151,14 @@ def check(config: BrokerConfig) -> None:
         raise InvalidOption(f"sasl.enabled.mechanisms: {named} is not supported; expected {', '.join(SUPPORTED)}")
     for name in config.sasl_enabled_mechanisms:
         _login(config, name)
+        own = config.of_mechanism(name)
+        if own.sasl_server_callback_handler_class not in {None, *(_HANDLERS if name == OAUTHBEARER else ())}:
+            raise InvalidOption(
+                f"{name.lower()}.sasl.server.callback.handler.class: {own.sasl_server_callback_handler_class} is not "
+                "supported; brokers verify logins themselves and load no classes"
+            )
+        if name == OAUTHBEARER:
+            access_tokens.check(own)
 
 
 def client(config: BrokerConfig, entropy: Callable[[int], bytes]) -> tuple[str, Generator[bytes, bytes, None]]:
@@ -120,6 +178,11 @@ def _own_login(config: BrokerConfig) -> tuple[str, str, str]:
     if mechanism not in SUPPORTED:
         raise InvalidOption(
             f"sasl.mechanism.inter.broker.protocol: {mechanism} is not supported; expected {', '.join(SUPPORTED)}"
+        )
+    if mechanism == OAUTHBEARER:
+        raise InvalidOption(
+            "sasl.mechanism.inter.broker.protocol: OAUTHBEARER is not supported between brokers; expected "
+            f"{', '.join((PLAIN, *scram.MECHANISMS))}"
         )
     login = _login(config, mechanism)
     try:
@@ -144,8 +207,11 @@ def _login(config: BrokerConfig, mechanism: str) -> jaas.Login:
     option = f"{mechanism.lower()}.sasl.jaas.config"
     text, module = config.of_mechanism(mechanism).sasl_jaas_config, MODULES[mechanism]
     if text is None:
-        raise InvalidOption(f"{option} is missing: SASL/{mechanism} needs a JAAS login, such as {module} required;")
+        example = f"org.apache.kafka.common.security.{module} required;"
+        raise InvalidOption(f"{option} is missing: SASL/{mechanism} needs a JAAS login, such as {example}")
     login = jaas.parse(text, option)
-    if login.module != module:
-        raise InvalidOption(f"{option}: {login.module} is not supported; SASL/{mechanism} needs {module}")
+    if login.module != module.partition(".")[2]:
+        raise InvalidOption(
+            f"{option}: {login.module} is not supported; SASL/{mechanism} needs {module.partition('.')[2]}"
+        )
     return login

@@ -32,6 +32,7 @@ from tidelog.shell.server import Server
 from tidelog.shell.store.store_address import StoreUnavailable, address_of, open_store, session_timeout_ms
 from tidelog.shell.store.store_thread import Session, StoreThread
 from tidelog.shell.thread_pool import NO_TOKEN
+from tidelog.shell.token_keys import TokenKeySources
 
 
 class HostedBroker:
@@ -87,6 +88,7 @@ class HostedBroker:
         stack.callback(log_dir_lock.release)
         tls = TlsListeners(config, self.logger)
         bound = _bind(config, stack)
+        token_keys = TokenKeySources(config)
         advertised = _advertised(config, bound)
         thread = StoreThread(self._store_opener())
         stack.callback(thread.stop)
@@ -107,8 +109,18 @@ class HostedBroker:
             },
             sasl_secret=_shared(thread.store, tree.SASL_SALTS, b64encode(os.urandom(32))) if has_sasl else b"",
             certificates=tls,
+            jwks=token_keys.load(),
         )
-        server = Server(self.loop, node, config, disk, logger=self.logger, tls=tls, submit=thread.submit)
+        server = Server(
+            self.loop,
+            node,
+            config,
+            disk,
+            logger=self.logger,
+            tls=tls,
+            submit=thread.submit,
+            fetch_keys=token_keys.fetch,
+        )
         stack.callback(server.close)
         for folder, reason in log_dir_lock.offline.items():
             server.notify(node.disk_failed, NO_TOKEN, folder, reason)

@@ -23,6 +23,7 @@ from tidelog.effects import (
     Effect,
     Event,
     Examine,
+    FetchKeys,
     Pause,
     Remove,
     Replace,
@@ -72,6 +73,8 @@ class NodeInputs(Protocol):
 
     def disk_full(self, folder: str, reason: str, now: Time) -> Sequence[Effect]: ...
 
+    def keys_fetched(self, url: str, text: str, problem: str, now: Time) -> Sequence[Effect]: ...
+
     def examined(self, token: int, verdict: Verdict, now: Time) -> Sequence[Effect]: ...
 
     def computed(self, token: int, result: Any, now: Time) -> Sequence[Effect]: ...
@@ -92,6 +95,7 @@ class Server:
         logger: EventLogger,
         tls: TlsListeners,
         submit: Callable[[int, Sequence[Operation]], None],
+        fetch_keys: Callable[[str, Callable[[str, str, str], None]], None],
     ) -> None:
         self.exit_code = 0
         self.stopping = False
@@ -119,6 +123,7 @@ class Server:
             SetFrameLimit: lambda effect: self._traffic.limit_frames(effect.connection, effect.limit),
             SetListenerOptions: lambda effect: tls.change(effect.options),
             SetLogLevels: lambda effect: logger.set_levels(effect.levels),
+            FetchKeys: lambda effect: fetch_keys(effect.url, self._keys_fetched),
             Connect: self._connect,
             Sync: disk_worker.sync,
             Examine: disk_worker.examine,
@@ -213,6 +218,10 @@ class Server:
 
     def examined(self, token: int, verdict: Verdict) -> None:
         self.notify_threadsafe(self._node.examined, token, verdict)
+
+    def _keys_fetched(self, url: str, text: str, problem: str) -> None:
+        """Called on a thread of its own."""
+        self.notify_threadsafe(self._node.keys_fetched, url, text, problem)
 
     def removal_failed(self, reason: str) -> None:
         self.call(self.log_error, "disk.remove", reason)

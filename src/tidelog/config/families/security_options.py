@@ -116,13 +116,15 @@ class SaslOptions(Options):
     sasl_mechanism_inter_broker_protocol = string("GSSAPI", "SASL mechanism between brokers.", dynamic=PER_BROKER)
     sasl_jaas_config = password("Credentials of one mechanism, in JAAS format.", dynamic=PER_BROKER)
     sasl_server_max_receive_size = integer(524_288, "Maximum message size before a client is authenticated.")
+    sasl_server_callback_handler_class = class_name(
+        None, "Java class that verifies logins; only Kafka's own for OAUTHBEARER, whose name has no effect."
+    )
     connections_max_reauth_ms = long(0, "Time after which a connection must authenticate again; 0 means never.")
 
 
 class SaslOptionsOfJava(Options, ignored=True):
     sasl_mechanism_controller_protocol = string("GSSAPI", "SASL mechanism of KRaft's controllers.")
     sasl_client_callback_handler_class = class_name(None, "Java class for SASL clients.")
-    sasl_server_callback_handler_class = class_name(None, "Java class for SASL servers.")
     sasl_login_callback_handler_class = class_name(None, "Java class for SASL logins.")
     sasl_login_class = class_name(None, "Java class that logs in.")
     sasl_login_connect_timeout_ms = integer(None, "Timeout for connecting to a login provider.")
@@ -155,7 +157,25 @@ def _algorithm(value: str) -> str | None:
     return None if value.upper() in {"ES256", "RS256"} else "one of ES256, RS256"
 
 
-class OauthOptions(Options, ignored=True):
+class OauthOptions(Options):
+    sasl_oauthbearer_clock_skew_seconds = integer(30, "Allowed clock skew.", at_least=0)
+    sasl_oauthbearer_expected_audience = strings([], "Audiences; a token must name one of them.")
+    sasl_oauthbearer_expected_issuer = string(None, "Issuer that a token must name.")
+    sasl_oauthbearer_jwks_endpoint_refresh_ms = long(3_600_000, "Interval between refreshes of the keys.", at_least=1)
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = long(10_000, "Maximum backoff before a retry.")
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = long(100, "Initial backoff before a retry.")
+    sasl_oauthbearer_jwks_endpoint_url = string(None, "URL of the provider's keys.")
+    sasl_oauthbearer_jwt_validator_class = class_name(
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+        "Java class that validates tokens.",
+    )
+    sasl_oauthbearer_scope_claim_name = string("scope", "Name of the scope claim.")
+    sasl_oauthbearer_sub_claim_name = string("sub", "Name of the subject claim.")
+
+
+class OauthOptionsOfLogins(Options, ignored=True):
+    """Of brokers that log in to others with a token, which Tidelog's do not."""
+
     sasl_oauthbearer_assertion_algorithm = string("RS256", "Signature algorithm of assertions.", check=_algorithm)
     sasl_oauthbearer_assertion_claim_aud = string(None, "Audience of assertions.")
     sasl_oauthbearer_assertion_claim_exp_seconds = integer(300, "Lifetime of an assertion.", at_least=0, at_most=86_400)
@@ -171,22 +191,9 @@ class OauthOptions(Options, ignored=True):
     sasl_oauthbearer_assertion_template_file = string(None, "Template file of assertions.")
     sasl_oauthbearer_client_credentials_client_id = string(None, "Client ID at the token provider.")
     sasl_oauthbearer_client_credentials_client_secret = password("Client secret at the token provider.")
-    sasl_oauthbearer_clock_skew_seconds = integer(30, "Allowed clock skew.")
-    sasl_oauthbearer_expected_audience = strings([], "Audiences; a token must name one of them.")
-    sasl_oauthbearer_expected_issuer = string(None, "Issuer that a token must name.")
-    sasl_oauthbearer_jwks_endpoint_refresh_ms = long(3_600_000, "Interval between refreshes of the keys.")
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = long(10_000, "Maximum backoff before a retry.")
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = long(100, "Initial backoff before a retry.")
-    sasl_oauthbearer_jwks_endpoint_url = string(None, "URL of the provider's keys.")
     sasl_oauthbearer_jwt_retriever_class = class_name(
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
         "Java class that retrieves tokens.",
     )
-    sasl_oauthbearer_jwt_validator_class = class_name(
-        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
-        "Java class that validates tokens.",
-    )
     sasl_oauthbearer_scope = string(None, "Scope to request from the provider.")
-    sasl_oauthbearer_scope_claim_name = string("scope", "Name of the scope claim.")
-    sasl_oauthbearer_sub_claim_name = string("sub", "Name of the subject claim.")
     sasl_oauthbearer_token_endpoint_url = string(None, "URL of the token endpoint.")
