@@ -14,8 +14,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.shell.authority import port_of
 from tests.shell.test_sasl import LOGIN, Wire, client
-from tests.shell.test_tls import port_of
 from tests.waiting import wait_for
 from tidelog.config.families.security_options import STANDARD_AUTHORIZER
 from tidelog.errors import ErrorCode, InvalidOption

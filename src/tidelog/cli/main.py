@@ -74,6 +74,7 @@ COMMANDS = {
     "broker": Command("tidelog.cli.start_brokers:broker", "Run one broker with a server.properties file."),
     "topics": Command("tidelog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "configs": Command("tidelog.cli.configs:configs", "Describe and alter the options of topics, brokers and groups."),
+    "acls": Command("tidelog.cli.acls:acls", "Add, remove and list access control lists."),
     "groups": Command("tidelog.cli.groups.groups_command:groups", "List, describe, reset and delete consumer groups."),
     "offsets": Command("tidelog.cli.offsets:offsets", "Print partition offsets: first, last, or by timestamp."),
     "reassign-partitions": Command(

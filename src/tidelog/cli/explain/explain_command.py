@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidelog.cli.acls import Operation, Principal
 from tidelog.cli.options import CommandFailed, cluster_options, flag
 
 if TYPE_CHECKING:
@@ -176,3 +177,27 @@ def timeline(name: str, **given: Any) -> None:
         )
     for line in event_lines(events):
         click.echo(line)
+
+
+@explain.command()
+@click.option("--principal", type=Principal(), required=True, help="Principal, such as User:alice.")
+@click.option("--host", default="*", help="Address of its client (default: one that no ACL names).")
+@click.option("--topic", multiple=True, help="Topic. Repeatable, as are all resources.")
+@click.option("--group", multiple=True, help="Consumer group.")
+@click.option("--transactional-id", multiple=True, help="Transactional ID.")
+@flag("cluster", "The cluster.")
+@click.option(
+    "--operation", type=Operation(), multiple=True, help="Operation, such as Read (default: all). Repeatable."
+)
+@cluster_options
+@as_json
+def access(**given: Any) -> None:
+    """Show what a principal may do, and which ACL decides."""
+    from tidelog.cli.acl_actions import described
+    from tidelog.cli.admin_requests import connect
+    from tidelog.cli.explain.access_rules import access_findings, questions
+
+    asked = questions(given)
+    with connect(given["bootstrap_server"], given["command_config"]) as admin:
+        bindings = described(admin)
+    _print_findings(given, "access", partial(access_findings, bindings, asked, given["operation"]))
