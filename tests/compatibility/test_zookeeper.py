@@ -18,6 +18,7 @@ from kazoo.exceptions import NoNodeError
 from tests.compatibility.support import Load, Topic, assert_exact, controller_of, stored
 from tests.ensemble import Ensemble
 from tests.processes import Processes
+from tests.shell.killed_with_acls import check_acls_survive
 from tests.waiting import wait_for
 
 TERM_MS = 3000
@@ -269,3 +270,18 @@ def _made(admin, name, within_s=10):
     except KafkaException as error:
         return error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     return True
+
+
+def test_acls_survive_a_kill(zookeeper, tmp_path, free_ports):
+    place = f"{zookeeper.hosts}/compatibility/{next(CHROOTS)}"
+    check_acls_survive(tmp_path, free_ports(3), {"zookeeper.connect": place})
+    tree = KazooClient(place, timeout=OPERATOR_S)
+    tree.start()
+    try:
+        entry = {"principal": "User:alice", "permissionType": "Allow", "operation": "Read", "host": "*"}
+        assert json.loads(tree.get("/kafka-acl-extended/prefixed/Topic/fl")[0]) == {"version": 1, "acls": [entry]}
+        assert tree.get_children("/kafka-acl/Topic") == ["percent:a%2Fb"]
+        assert tree.get("/kafka-acl-changes/acl_changes_0000000000")[0] == b"TOPIC:t"
+    finally:
+        tree.stop()
+        tree.close()

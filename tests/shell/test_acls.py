@@ -84,9 +84,13 @@ def withdraw(cluster, user, broker=0):
     return future.result(30)
 
 
-@contextmanager
 def logged_in(broker, user):
-    with Wire(port_of(broker, "SASL_PLAINTEXT")) as wire:
+    return logged_in_at(port_of(broker, "SASL_PLAINTEXT"), user)
+
+
+@contextmanager
+def logged_in_at(port, user):
+    with Wire(port) as wire:
         wire.ask(17, 1, SaslHandshakeRequest(mechanism="PLAIN"))
         token = SaslAuthenticateRequest(auth_bytes=f"\0{user}\0p".encode())
         assert wire.ask(36, 2, token).error_code == 0
