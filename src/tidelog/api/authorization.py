@@ -11,7 +11,7 @@ from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
-from tidelog.api.change_audit import changes
+from tidelog.api.change_audit import AUDITED, changes
 from tidelog.api.context import Access, Context
 from tidelog.config import alter
 from tidelog.effects import Close
@@ -87,10 +87,9 @@ def authorize(request: Any, context: Context) -> Verdict | None:
     access = context.access
     if access is None:
         return None
-    key = key_of(request)
-    guard, api = GUARDS[key], SCHEMAS[key].name
+    guard, api, is_audited = _APIS[request.__key__]
     verdict = None if guard is None else guard(request, Caller(context, access, api))
-    if verdict is not None and verdict.request is None:
+    if not is_audited or (verdict is not None and verdict.request is None):
         return verdict
     found = changes(request if verdict is None else verdict.request, context)
     return verdict if not found else _audited(request, verdict, partial(access.audit, api, found))
@@ -220,12 +219,21 @@ def _produce(request: Any, caller: Caller) -> Verdict | None:
     return Verdict(request=verdict.request or _emptied(request, "topic_data"))
 
 
-_WRITE_TOPIC = _topic(WRITE)
-
-
 def _written(request: Any, caller: Caller) -> Verdict | None:
-    codes = [_WRITE_TOPIC(topic, caller) for topic in request.topic_data]
-    return _split(request, codes) if any(codes) else None
+    """As `_entries` does, in fewer calls: most requests are these, and most are allowed."""
+    allows, api = caller.access.allows, caller.api
+    denied = [
+        index
+        for index, topic in enumerate(request.topic_data)
+        if (name := topic.name if topic.topic_id == NO_ID else caller.topic(None, topic.topic_id)) is not None
+        and not allows(WRITE, TOPIC, name, api)
+    ]
+    if not denied:
+        return None
+    codes = [ErrorCode.NONE] * len(request.topic_data)
+    for index in denied:
+        codes[index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return _split(request, codes)
 
 
 def _offset_for_leader_epoch(request: Any, caller: Caller) -> Verdict | None:
@@ -605,3 +613,6 @@ GUARDS: dict[int, Guard | None] = {
     10000: _on_cluster(DESCRIBE),
 }
 """By API key; an API that is missing is served to nobody. None: open to everyone, or guarded by its handler."""
+
+_APIS = {key: (guard, SCHEMAS[key].name, key in AUDITED) for key, guard in GUARDS.items()}
+"""(guard, name, whether the changes that it requests are logged)."""

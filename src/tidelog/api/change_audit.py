@@ -240,3 +240,4 @@ _CHANGES: dict[int, Callable[[Any, Context], Iterator[Change]]] = {
     64: _unregister,
 }
 """By the key of each API that changes something for others."""
+AUDITED = frozenset(_CHANGES)
