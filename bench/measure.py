@@ -66,11 +66,13 @@ class Passes:
 
 
 @contextmanager
-def pair(brokers: int, **options: str) -> Iterator[list[Side]]:
-    """Both sides, running, with so many brokers each; options have underscores for dots."""
+def pair(brokers: int, *, keystore: Path | None = None, **options: str) -> Iterator[list[Side]]:
+    """Both sides, running, with so many brokers each; options have underscores for dots. With a key store both have a
+    TLS listener, too."""
     given = {name.replace("_", "."): value for name, value in options.items()}
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
-        ours, theirs = Tidelog(Path(folder) / "tidelog", brokers, given), Kafka(Path(folder) / "kafka", brokers, given)
+        ours = Tidelog(Path(folder) / "tidelog", brokers, given, keystore)
+        theirs = Kafka(Path(folder) / "kafka", brokers, given, keystore)
         with ours, theirs:
             yield [ours, theirs]
 

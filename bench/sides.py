@@ -49,13 +49,17 @@ class Side:
     brokers: int
     options: dict[str, str] = field(default_factory=dict)
     """What is not left at its default."""
+    keystore: Path | None = None
+    """A PEM key store: then each broker has a TLS listener, too."""
     ports: list[int] = field(default_factory=list)
+    tls_ports: list[int] = field(default_factory=list)
     processes: dict[int, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     name = "?"
 
     def __post_init__(self) -> None:
-        self.ports = free_ports(self.brokers)
+        ports = free_ports(2 * self.brokers)
+        self.ports, self.tls_ports = ports[: self.brokers], ports[self.brokers :]
         for number in range(self.brokers):
             self.home(number).mkdir(parents=True)
         self.prepare()
@@ -101,9 +105,21 @@ class Side:
             "transaction.state.log.min.isr": str(min(2, self.brokers)),
         }
 
+    def listeners(self, number: int) -> str:
+        """Those for clients."""
+        plain = f"PLAINTEXT://127.0.0.1:{self.ports[number]}"
+        return f"{plain},SSL://127.0.0.1:{self.tls_ports[number]}" if self.keystore else plain
+
+    def tls_options(self) -> dict[str, str]:
+        return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.keystore)} if self.keystore else {}
+
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    @property
+    def tls_bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.tls_ports)
 
     def start(self) -> None:
         for number in range(self.brokers):
@@ -146,15 +162,16 @@ class Tidelog(Side):
     name = "Tidelog"
 
     def prepare(self) -> None:
-        for number, port in enumerate(self.ports):
+        for number in range(self.brokers):
             self.write_properties(
                 number,
                 {
                     "node.id": str(number),
-                    "listeners": f"PLAINTEXT://127.0.0.1:{port},{INTER_BROKER_LISTENER}://127.0.0.1:0",
+                    "listeners": f"{self.listeners(number)},{INTER_BROKER_LISTENER}://127.0.0.1:0",
                     "log.dirs": str(self.data(number)),
                     "metadata.store": f"sqlite:{self.folder}/meta.sqlite",
                     **self.internal_topics(),
+                    **self.tls_options(),
                     **self.options,
                 },
             )
@@ -169,17 +186,19 @@ class Kafka(Side):
     def prepare(self) -> None:
         controllers = free_ports(self.brokers)
         voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(controllers))
-        for number, port in enumerate(self.ports):
+        for number in range(self.brokers):
             self.write_properties(
                 number,
                 {
                     "process.roles": "broker,controller",
                     "node.id": str(number),
                     "controller.quorum.voters": voters,
-                    "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controllers[number]}",
+                    "listeners": f"{self.listeners(number)},CONTROLLER://127.0.0.1:{controllers[number]}",
                     "controller.listener.names": "CONTROLLER",
+                    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
                     "log.dirs": str(self.data(number)),
                     **self.internal_topics(),
+                    **self.tls_options(),
                     **self.options,
                 },
             )

@@ -7,6 +7,7 @@ from bench.rows import (
     administering,
     auditing,
     compacting,
+    encrypting,
     growing,
     idling,
     moving,
@@ -44,4 +45,5 @@ ROWS: dict[str, Row] = {
     "18": sourcing.stream,
     "19": sinking.sink,
     "20": auditing.replicas,
+    "21": encrypting.tls,
 }

@@ -58,7 +58,7 @@ def numbers(cluster):
     """The brokers' metrics, summed."""
     sums = Counter()
     for broker in cluster.brokers:
-        page, answer = MetricsPage(broker._hosted.node, broker._hosted.server.events), SimpleQueue()
+        page, answer = MetricsPage(broker._hosted.node, broker._hosted.server), SimpleQueue()
         broker._hosted.loop.call_soon_threadsafe(lambda page=page, answer=answer: answer.put(page.text()))
         text = answer.get(timeout=PATIENCE_S).decode()
         sums.update({name: float(value) for name, value in re.findall(r"^([a-z_]+) (\S+)$", text, re.MULTILINE)})

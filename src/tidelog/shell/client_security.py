@@ -46,12 +46,12 @@ class Security:
         sock.settimeout(self.timeout_s)
         secured = self.log_in(sock, host)
         secured.setblocking(False)
-        return TlsStream(secured) if isinstance(secured, ssl.SSLSocket) else secured
+        return secured
 
-    def log_in(self, sock: socket.socket, host: str) -> socket.socket | ssl.SSLSocket:
-        """The connected socket, or one with TLS that replaces it. ApiError if the broker rejects the user,
+    def log_in(self, sock: socket.socket, host: str) -> socket.socket | TlsStream:
+        """The connected socket, or a stream with TLS that replaces it. ApiError if the broker rejects the user,
         InvalidOption if its certificate is not trusted, OSError if the connection fails."""
-        secured: socket.socket | ssl.SSLSocket = sock
+        secured: socket.socket | TlsStream = sock
         if self.context is not None:
             secured = _wrapped(self.context, sock, host)
         try:
@@ -62,7 +62,7 @@ class Security:
             raise
         return secured
 
-    def _authenticate(self, sock: socket.socket, host: str) -> None:
+    def _authenticate(self, sock: socket.socket | TlsStream, host: str) -> None:
         response = _call(sock, HANDSHAKE, SaslHandshakeRequest(mechanism=self.mechanism), self.client_id)
         if response.error_code:
             known = ", ".join(response.mechanisms)
@@ -88,13 +88,15 @@ class Security:
                 token = exchange.send(bytes(answer.auth_bytes))
 
 
-def _wrapped(context: ssl.SSLContext, sock: socket.socket, host: str) -> ssl.SSLSocket:
+def _wrapped(context: ssl.SSLContext, sock: socket.socket, host: str) -> TlsStream:
+    stream = TlsStream(sock, context, host)
     try:
-        return context.wrap_socket(sock, server_hostname=host)
+        stream.do_handshake()
     except ssl.SSLCertVerificationError as reason:
         raise InvalidOption(
             f"ssl.truststore.location: the certificate of {host} is not trusted: {reason.verify_message}"
         ) from None
+    return stream
 
 
 def security_of(options: ClientOptions) -> Security | None:
@@ -124,7 +126,7 @@ def _login(options: ClientOptions) -> tuple[str, Mapping[str, str]]:
     return mechanism, login
 
 
-def _call(sock: socket.socket, key: int, request: Any, client_id: str) -> Any:
+def _call(sock: socket.socket | TlsStream, key: int, request: Any, client_id: str) -> Any:
     parts = encode_request(key, VERSIONS[key], 0, client_id, request)
     sock.sendall(b"".join(bytes(part) for part in parts))  # type: ignore[arg-type]  # no files among them
     return decode_response(key, VERSIONS[key], memoryview(receive_frame(sock)))[1]

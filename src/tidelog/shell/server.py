@@ -8,7 +8,6 @@
 
 import asyncio
 import socket
-import ssl
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -290,13 +289,13 @@ class Server:
             else:
                 self._handshakes[number] = self._traffic.broker_handshakes.begin(sock, context, effect.host, secured)
 
-        def secured(sock: ssl.SSLSocket | str) -> None:
+        def secured(sock: TlsStream | str) -> None:
             del self._handshakes[number]
             if isinstance(sock, str):
                 self._logger.write("warning", "connection.handshake_failed", {"peer": effect.host, "reason": sock})
                 self.notify(self._node.connect_failed, number, sock)
             else:
-                self._traffic.add(number, TlsStream(sock), "", effect.host, "")
+                self._traffic.add(number, sock, "", effect.host, "")
 
         self._dialer.dial(number, effect.host, effect.port, dialed)
 

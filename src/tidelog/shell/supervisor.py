@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -327,10 +327,8 @@ class MetadataView:
 def metadata_view(host: str, port: int, security: "Security | None" = None, *, timeout_s: float = 1.0) -> MetadataView:
     """The broker's metadata; an empty view if it does not answer yet, or does not know the user yet."""
     try:
-        with ExitStack() as stack:
-            sock = stack.enter_context(socket.create_connection((host, port), timeout=timeout_s))
-            if security is not None:
-                sock = stack.enter_context(security.log_in(sock, host))
+        with socket.create_connection((host, port), timeout=timeout_s) as connected:
+            sock = connected if security is None else security.log_in(connected, host)
             request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
             parts = encode_request(METADATA, METADATA_VERSION, 1, "tidelog-up", request)
             sock.sendall(b"".join(part for part in parts if not isinstance(part, FileSlice)))

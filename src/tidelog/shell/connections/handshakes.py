@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from socket import socket
 
-from tidelog.shell.connections import tls
+from tidelog.shell.tls_stream import TlsStream
 
 MAX_OPEN = 256
 TURN_S = 0.004
@@ -24,7 +24,7 @@ DEADLINE_S = 10.0
 """The maximum time from accept to the end of the handshake. Kafka has no such limit: a client that sends a byte now and
 then keeps a connection open."""
 
-Done = Callable[["ssl.SSLSocket | str"], None]
+Done = Callable[["TlsStream | str"], None]
 
 
 @dataclass(eq=False, slots=True)
@@ -36,7 +36,7 @@ class Handshake:
     server_name: str | None
     done: Done
     timer: asyncio.TimerHandle | None = None
-    secured: ssl.SSLSocket | None = None
+    secured: TlsStream | None = None
     waits_for: str = ""
     """The event of the socket that the loop watches: `read`, `write` or none."""
 
@@ -131,7 +131,7 @@ class Handshakes:
     def _step(self, handshake: Handshake) -> None:
         try:
             if handshake.secured is None:
-                handshake.secured = tls.wrap(handshake.sock, handshake.context, handshake.server_name)
+                handshake.secured = TlsStream(handshake.sock, handshake.context, handshake.server_name)
             handshake.secured.do_handshake()
         except ssl.SSLWantReadError:
             self._watch(handshake, "read")
@@ -160,11 +160,11 @@ class Handshakes:
             add(sock.fileno(), self._on_ready, handshake)
         handshake.waits_for = waits_for
 
-    def _end(self, handshake: Handshake, result: ssl.SSLSocket | str) -> None:
+    def _end(self, handshake: Handshake, result: TlsStream | str) -> None:
         self._finish(handshake, result)
         self._start_waiting()
 
-    def _finish(self, handshake: Handshake, result: ssl.SSLSocket | str) -> None:
+    def _finish(self, handshake: Handshake, result: TlsStream | str) -> None:
         assert handshake.timer is not None
         handshake.timer.cancel()
         self._watch(handshake, "")

@@ -1,4 +1,4 @@
-"""TLS on the broker's and the clients' sockets: contexts from Kafka's `ssl.*` options, and the principals of peers.
+"""TLS of brokers and clients: contexts from Kafka's `ssl.*` options, and the principals of peers.
 
 A context is immutable: a reload creates a new one, and open connections keep theirs.
 """
@@ -6,13 +6,13 @@ A context is immutable: a reload creates a new one, and open connections keep th
 import os
 import ssl
 from collections.abc import Callable, Sequence
-from socket import socket
 
 from tidelog.config import principals
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
 from tidelog.shell.connections import key_stores, stores
 from tidelog.shell.connections.stores import Key, Stores
+from tidelog.shell.tls_stream import TlsStream
 
 ANONYMOUS = "User:ANONYMOUS"
 
@@ -117,10 +117,10 @@ def _load_trust(context: ssl.SSLContext, config: Stores) -> None:
         raise InvalidOption(f"{option}: not PEM certificates ({problem})") from None
 
 
-def principal_of(sock: ssl.SSLSocket, rules: Sequence[principals.Rule], now_s: float) -> str | None:
+def principal_of(stream: TlsStream, rules: Sequence[principals.Rule], now_s: float) -> str | None:
     """`User:` and the mapped subject of the peer's certificate; ANONYMOUS without a certificate, None if no rule
     matches. Unusable if the certificate has no name or, on a resumed session, has expired since."""
-    certificate = sock.getpeercert(binary_form=True)
+    certificate = stream.getpeercert(binary_form=True)
     if certificate is None:
         return ANONYMOUS
     name = principals.principal_name(rules, key_stores.subject(certificate, now_s))
@@ -136,17 +136,3 @@ def own_principal(config: BrokerConfig) -> str | None:
     subject = key_stores.identity(key.pem, key.option).subject
     name = principals.principal_name(principals.parse(config.ssl_principal_mapping_rules), subject)
     return None if name is None else f"User:{name}"
-
-
-def wrap(sock: socket, context: ssl.SSLContext, server_name: str | None) -> ssl.SSLSocket:
-    """A TLS socket whose handshake has not begun; `server_name` is None on the server side. ValueError if it is not
-    a host name."""
-    if server_name is not None:
-        server_name.encode("idna")  # fails here, not within wrap_socket, which would leave the socket open
-    return context.wrap_socket(
-        sock,
-        server_side=server_name is None,
-        do_handshake_on_connect=False,
-        suppress_ragged_eofs=True,
-        server_hostname=server_name,
-    )

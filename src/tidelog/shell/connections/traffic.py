@@ -8,7 +8,6 @@
 """
 
 import asyncio
-import ssl
 import time
 from collections.abc import Sequence
 from socket import socket
@@ -170,7 +169,7 @@ class Traffic:
             self.add(number, sock, listener, host, ANONYMOUS)
             return
 
-        def done(secured: ssl.SSLSocket | str) -> None:
+        def done(secured: TlsStream | str) -> None:
             reason = secured
             if not isinstance(secured, str):
                 try:
@@ -180,7 +179,7 @@ class Traffic:
                 else:
                     reason = "no rule of ssl.principal.mapping.rules matches the certificate's subject"
                 if principal is not None:
-                    self.add(number, TlsStream(secured), listener, host, principal)
+                    self.add(number, secured, listener, host, principal)
                     return
                 secured.close()
             self.acceptor.connection_closed(host)
@@ -251,7 +250,7 @@ class Traffic:
                     self._deliver(connection, frames, now)
             except ProtocolViolation as violation:
                 return self._violated(connection, violation)
-            is_last = (count < len(space) and not connection.encrypted) or not connection.reading
+            is_last = count < len(space) or not connection.reading
             del space, frames  # the reader cannot reuse a buffer that is still viewed
             if is_last:
                 return None

@@ -60,14 +60,16 @@ def _context(config: BrokerConfig) -> ssl.SSLContext:
     if config.zookeeper_ssl_crl_enable or config.zookeeper_ssl_ocsp_enable:
         raise InvalidOption("zookeeper.ssl.crl.enable and zookeeper.ssl.ocsp.enable are not supported; remove them")
     key, trust = config.zookeeper_ssl_keystore_location or "", config.zookeeper_ssl_truststore_location or ""
+    key_type = _store_type(key, config.zookeeper_ssl_keystore_type)
+    trust_type = _store_type(trust, config.zookeeper_ssl_truststore_type)
     options = ClientOptions(
         ssl_keystore_location=key,
-        ssl_keystore_type=_store_type(key, config.zookeeper_ssl_keystore_type),
-        ssl_keystore_password=config.zookeeper_ssl_keystore_password,
+        ssl_keystore_type=key_type,
+        ssl_keystore_password=None if key_type.upper() == "PEM" else config.zookeeper_ssl_keystore_password,
         ssl_key_password=config.zookeeper_ssl_keystore_password,
         ssl_truststore_location=trust,
-        ssl_truststore_type=_store_type(trust, config.zookeeper_ssl_truststore_type),
-        ssl_truststore_password=config.zookeeper_ssl_truststore_password,
+        ssl_truststore_type=trust_type,
+        ssl_truststore_password=None if trust_type.upper() == "PEM" else config.zookeeper_ssl_truststore_password,
         ssl_enabled_protocols=tuple(config.zookeeper_ssl_enabled_protocols or ("TLSv1.2", "TLSv1.3")),
         ssl_cipher_suites=tuple(config.zookeeper_ssl_cipher_suites or ()),
         ssl_endpoint_identification_algorithm=config.zookeeper_ssl_endpoint_identification_algorithm,
@@ -75,7 +77,8 @@ def _context(config: BrokerConfig) -> ssl.SSLContext:
     try:
         return tls.client_context(options)
     except InvalidOption as problem:
-        raise InvalidOption(f"zookeeper.{problem}") from None
+        named = str(problem)
+        raise InvalidOption(f"zookeeper.{named}" if named.startswith("ssl.") else f"zookeeper.ssl: {named}") from None
 
 
 def _store_type(location: str, given: str | None) -> str:
