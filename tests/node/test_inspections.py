@@ -2,9 +2,12 @@
 
 import pytest
 
+from tests.compatibility.differential.batches import with_field
 from tests.node.one_broker import CLIENT, WALL, OneBroker
+from tidelog.api.records.list_offsets import MAX_TIMESTAMP
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
+from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.records import Record, build, records
 
 OTHER = 3
@@ -153,3 +156,64 @@ def test_a_batch_is_compressed_as_its_topic_wants():
     assert broker.produced(number) == (0, 0)
     assert content(broker) == [bytes(5)]
     assert broker.partition().log.segments.active.file.read(0, 61)[22] & 7 == 1
+
+
+def stored(*batches):
+    """A plain topic with these batches, one after the other."""
+    broker = OneBroker(min_insync_replicas=1)
+    broker.lead(isr=(0,), replicas=(0,))
+    broker.connect(OTHER)
+    for number, batch in enumerate(batches):
+        assert broker.produced(broker.produce(records=batch))[0] == 0, number
+    return broker
+
+
+def offset_at(broker, timestamp, connection=CLIENT):
+    partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    topics = [ListOffsetsTopic(name="t", partitions=[partition])]
+    return broker.send(ListOffsetsRequest(replica_id=-1, topics=topics), connection)
+
+
+def found(broker, number):
+    if number not in broker.answers:
+        return None
+    answer = broker.answers[number].topics[0].partitions[0]
+    return answer.error_code, answer.offset, answer.timestamp
+
+
+def timed(*times, kind=4, size=100_000):
+    content = [Record(timestamp=WALL + time, key=b"k", value=bytes(size)) for time in times]
+    return build(content, compression=kind)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "answer"),
+    [(WALL + 5, (0, 1, WALL + 10)), (MAX_TIMESTAMP, (0, 2, WALL + 20)), (WALL + 21, (0, 3, WALL + 30))],
+)
+def test_a_time_within_a_large_batch_is_looked_up_off_the_loop(timestamp, answer):
+    broker = stored(timed(0, 10, 20)) if timestamp == MAX_TIMESTAMP else stored(timed(0, 10, 20), timed(30, 40))
+    number = offset_at(broker, timestamp)
+    assert found(broker, number) is None
+    assert found(broker, offset_at(broker, -1, OTHER))[0] == 0
+    broker.computed()
+    assert found(broker, number) == answer
+    assert not broker.paused[CLIENT]
+
+
+def test_a_time_within_a_small_batch_is_looked_up_at_once():
+    broker = stored(timed(0, 10, size=10))
+    assert found(broker, offset_at(broker, WALL + 5)) == (0, 1, WALL + 10)
+
+
+def test_a_header_that_lies_about_its_times_is_believed():
+    """Otherwise a log of such batches would be searched to its end."""
+    lying = with_field(timed(0, 10, size=10), "max_timestamp", WALL + 1000)
+    broker = stored(lying, lying)
+    assert found(broker, offset_at(broker, WALL + 500)) == (0, 1, WALL + 1000)
+
+
+def test_a_batch_that_cannot_be_decompressed_has_no_times():
+    broker = stored(with_field(large(kind=0), "attributes", 4))
+    number = offset_at(broker, WALL)
+    broker.computed()
+    assert found(broker, number)[0] == ErrorCode.CORRUPT_MESSAGE

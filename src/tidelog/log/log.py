@@ -11,6 +11,7 @@ them together, only here.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tidelog.config.topic import TopicConfig
@@ -22,7 +23,7 @@ from tidelog.log.durability import Durability
 from tidelog.log.epochs import EpochCache
 from tidelog.log.inspection import inspect, inspect_payload, is_inspected, small_payload
 from tidelog.log.producers import Producers
-from tidelog.log.reading import TimedOffset
+from tidelog.log.reading import Known, TimedOffset
 from tidelog.log.recovery import aborted, claim_folder
 from tidelog.log.rolling import base_for, count_fitting, has_room, roll_age_ms
 from tidelog.log.rules import AppendRules
@@ -41,6 +42,7 @@ from tidelog.ports import Buffer, Disk, File
 from tidelog.wire.records import CONTROL, LOG_APPEND_TIME, BatchHeader, batches, header, stamp, stamp_create_time
 
 NO_TIMESTAMP = -1
+NOTHING_KNOWN: Known = MappingProxyType({})
 
 
 class Appended(NamedTuple):
@@ -392,13 +394,14 @@ class Log:
         """About how many bytes the batches in [offset, limit) have: exact near the end; never 0 if there are any."""
         return reading.bytes_between(self.segments, offset, limit, self.log_end_offset)
 
-    def offset_for_timestamp(self, timestamp: int, limit: int) -> TimedOffset | None:
-        """The first record below `limit` whose timestamp (wall ms) is at least `timestamp`; None if there is none."""
-        return reading.first_at(self.segments, timestamp, self.log_start_offset, limit)
+    def offset_for_timestamp(self, timestamp: int, limit: int, known: Known = NOTHING_KNOWN) -> TimedOffset | None:
+        """The first record below `limit` whose timestamp (wall ms) is at least `timestamp`; None if there is none.
+        Raises Unread if that takes long, unless what was found is `known`."""
+        return reading.first_at(self.segments, timestamp, self.log_start_offset, limit, known)
 
-    def max_timestamp_offset(self) -> TimedOffset | None:
-        """The record with the latest timestamp; None if no record has one."""
-        return reading.latest(self.segments)
+    def max_timestamp_offset(self, known: Known = NOTHING_KNOWN) -> TimedOffset | None:
+        """The record with the latest timestamp; None if no record has one. Raises Unread as well."""
+        return reading.latest(self.segments, known)
 
     # Truncating and deleting.
 

@@ -1,17 +1,20 @@
 """Reads: the bytes of a fetch, found by positions alone without parsing records, and offsets by timestamp
 (ListOffsets)."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, CorruptLog, ErrorCode
 from tidelog.log.index import BatchPosition
+from tidelog.log.inspection import Laborious, small_payload
 from tidelog.log.scan import walk
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.transactions import Aborted
-from tidelog.wire.records import BatchHeader, Record, records
+from tidelog.ports import Buffer
+from tidelog.wire.record_format import decode
+from tidelog.wire.records import BatchHeader, header, payload_of
 
 
 def read(
@@ -105,17 +108,30 @@ class TimedOffset(NamedTuple):
     leader_epoch: int
 
 
-def first_at(segments: Segments, timestamp: int, start: int, limit: int) -> TimedOffset | None:
+class Unread(Exception):
+    """The answer is in a batch that must not be looked into on the event loop: `look_up` finds it off the loop."""
+
+    def __init__(self, batch: BatchHeader, data: Buffer, timestamp: int, start: int) -> None:
+        super().__init__(f"the batch at offset {batch.base_offset}")
+        self.batch = batch
+        self.arguments = (data, timestamp, start)
+
+
+Known = Mapping[BatchHeader, TimedOffset | None]
+"""What `look_up` found in batches that were `Unread`."""
+
+
+def first_at(segments: Segments, timestamp: int, start: int, limit: int, known: Known) -> TimedOffset | None:
     """The first record in [start, limit) whose timestamp is at least `timestamp`. Raises ApiError CORRUPT_MESSAGE if
-    the file is damaged there."""
+    the file is damaged there, and Unread for a batch that is not `known`."""
     try:
-        found = _first_at(segments, timestamp, start)
+        found = _first_at(segments, timestamp, start, known)
     except CorruptLog as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     return found if found is not None and found.offset < limit else None
 
 
-def _first_at(segments: Segments, timestamp: int, start: int) -> TimedOffset | None:
+def _first_at(segments: Segments, timestamp: int, start: int, known: Known) -> TimedOffset | None:
     for number in range(segments.floor(start), len(segments)):
         segment = segments[number]
         if segment.largest_timestamp[0] < timestamp:
@@ -124,40 +140,59 @@ def _first_at(segments: Segments, timestamp: int, start: int) -> TimedOffset | N
         for batch in walk(segment.file, position, segment.size):
             if batch.max_timestamp < timestamp or batch.last_offset < start:
                 continue
-            for record in _records(segment, batch):
-                if record.timestamp >= timestamp and record.offset >= start:
-                    return TimedOffset(record.timestamp, record.offset, batch.leader_epoch)
+            found = _look_up(segment, batch, timestamp, start, known)
+            if found is not None:
+                return found
     return None
 
 
-def latest(segments: Segments) -> TimedOffset | None:
-    """The first record with the latest timestamp of all. Raises ApiError CORRUPT_MESSAGE if the file is damaged
-    there."""
+def latest(segments: Segments, known: Known) -> TimedOffset | None:
+    """The first record with the latest timestamp of all. Raises as `first_at`."""
     try:
-        return _latest(segments)
+        return _latest(segments, known)
     except CorruptLog as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
 
-def _latest(segments: Segments) -> TimedOffset | None:
+def _latest(segments: Segments, known: Known) -> TimedOffset | None:
     segment = max(segments, key=lambda segment: segment.largest_timestamp[0])
     timestamp, last_offset = segment.largest_timestamp
     if timestamp < 0:
         return None
     for batch in walk(segment.file, segment.offsets.floor(last_offset), segment.size):
         if batch.latest_timestamp == timestamp:
-            return _latest_in(segment, batch)
+            if batch.is_log_append_time:  # all records have the same timestamp, and the last one counts
+                return _last_of(batch)
+            return _look_up(segment, batch, timestamp, batch.base_offset, known)
     return None
 
 
-def _latest_in(segment: Segment, batch: BatchHeader) -> TimedOffset:
-    """With LogAppendTime all records have the same timestamp, and the last one counts."""
-    if not batch.is_log_append_time:
-        for record in _records(segment, batch):
-            if record.timestamp == batch.max_timestamp:
-                return TimedOffset(record.timestamp, record.offset, batch.leader_epoch)
+def _look_up(segment: Segment, batch: BatchHeader, timestamp: int, start: int, known: Known) -> TimedOffset | None:
+    if batch in known:
+        return known[batch]
+    data = segment.file.read(batch.position, batch.length)
+    try:
+        payload = small_payload(data, header(data))
+    except Laborious:
+        raise Unread(batch, data, timestamp, start) from None
+    return _look_up_in(payload, batch, timestamp, start)
+
+
+def look_up(data: Buffer, timestamp: int, start: int) -> TimedOffset | None:
+    """The first record of a batch from `start` on whose timestamp is at least `timestamp`."""
+    batch = header(data)
+    return _look_up_in(payload_of(data, batch), batch, timestamp, start)
+
+
+def _look_up_in(payload: bytes, batch: BatchHeader, timestamp: int, start: int) -> TimedOffset | None:
+    """The header's largest timestamp is believed: if no record has it, the last record is taken to have it. So a log
+    whose headers lie is not searched batch by batch."""
+    fixed = batch.max_timestamp if batch.is_log_append_time else None
+    for record in decode(payload, batch.count, batch.base_offset, batch.base_timestamp, fixed):
+        if record.timestamp >= timestamp and record.offset >= start:
+            return TimedOffset(record.timestamp, record.offset, batch.leader_epoch)
+    return _last_of(batch) if batch.count and batch.base_offset >= start else None
+
+
+def _last_of(batch: BatchHeader) -> TimedOffset:
     return TimedOffset(batch.max_timestamp, batch.last_offset, batch.leader_epoch)
-
-
-def _records(segment: Segment, batch: BatchHeader) -> Iterator[Record]:
-    return records(segment.file.read(batch.position, batch.length))

@@ -1,13 +1,16 @@
 """ListOffsets (2): the first, the last, and offsets by timestamp (KIP-79, 207, 320, 734)."""
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from tidelog.api.context import Context
+from tidelog.api.context import Computation, Context
+from tidelog.api.records import inspecting
 from tidelog.api.records.leaders import find
+from tidelog.effects import Deferred
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import NO_EPOCH
+from tidelog.log.reading import Unread, look_up
+from tidelog.model import NO_EPOCH, TopicPartition
 from tidelog.partition.partition import Partition
 from tidelog.wire.messages.records.list_offsets import (
     ListOffsetsPartition,
@@ -17,6 +20,7 @@ from tidelog.wire.messages.records.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
+from tidelog.wire.records import BatchHeader
 
 LATEST = -1
 EARLIEST = -2
@@ -49,7 +53,45 @@ class Found(NamedTuple):
 NOTHING = Found(-1, -1, NO_EPOCH)
 
 
-def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+MOST_AT_ONCE = 16
+"""Batches of one request that wait to be looked into."""
+
+
+class Answers:
+    """The answers of one request so far, and what was found off the event loop for those that are missing."""
+
+    def __init__(self, request: ListOffsetsRequest) -> None:
+        self.request = request
+        self.done: dict[TopicPartition, ListOffsetsPartitionResponse] = {}
+        self.known: dict[TopicPartition, dict[BatchHeader, Any]] = {}
+        self.unread: list[tuple[TopicPartition, BatchHeader, Computation]] = []
+
+    def __repr__(self) -> str:
+        return f"<Answers {len(self.done)} done, {len(self.unread)} wait>"
+
+
+def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse | Deferred:
+    return _answered_or_wait(context, Answers(request))
+
+
+def _answered_or_wait(context: Context, answers: Answers) -> ListOffsetsResponse | Deferred:
+    response = _response(context, answers)
+    if not answers.unread:
+        return response
+    computations = [computation for _, _, computation in answers.unread]
+    waiting: Deferred = inspecting.wait_for(context, computations, _found, answers)
+    return waiting
+
+
+def _found(context: Context, answers: Answers) -> ListOffsetsResponse | Deferred:
+    for name, batch, computation in answers.unread:
+        answers.known.setdefault(name, {})[batch] = computation.result
+    answers.unread.clear()
+    return _answered_or_wait(context, answers)
+
+
+def _response(context: Context, answers: Answers) -> ListOffsetsResponse:
+    request = answers.request
     times_requested = Counter(
         (topic.name, requested.partition_index) for topic in request.topics for requested in topic.partitions
     )
@@ -60,7 +102,7 @@ def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse
                 partitions=[
                     _refusal(requested, ErrorCode.INVALID_REQUEST)
                     if times_requested[topic.name, requested.partition_index] > 1
-                    else _answer(context, request, topic.name, requested)
+                    else _answer_once(context, answers, topic.name, requested)
                     for requested in partitions
                 ],
             )
@@ -87,8 +129,29 @@ def _refusal(requested: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPar
     return ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=code)
 
 
+def _answer_once(
+    context: Context, answers: Answers, topic: str, requested: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    """The answer; a refusal stands for one that must wait."""
+    name = TopicPartition(topic, requested.partition_index)
+    answer = answers.done.get(name)
+    if answer is None and len(answers.unread) < MOST_AT_ONCE:
+        try:
+            answer = answers.done[name] = _answer(
+                context, answers.request, topic, requested, answers.known.get(name, {})
+            )
+        except Unread as unread:
+            computation = inspecting.begin(context, look_up, *unread.arguments)
+            answers.unread.append((name, unread.batch, computation))
+    return answer or _refusal(requested, ErrorCode.NONE)
+
+
 def _answer(
-    context: Context, request: ListOffsetsRequest, topic: str, requested: ListOffsetsPartition
+    context: Context,
+    request: ListOffsetsRequest,
+    topic: str,
+    requested: ListOffsetsPartition,
+    known: Mapping[BatchHeader, Any],
 ) -> ListOffsetsPartitionResponse:
     try:
         partition = find(context.broker, topic, requested.partition_index)
@@ -97,7 +160,10 @@ def _answer(
             partition.leading()
         if requested.timestamp < 0 and context.version < KNOWN_SINCE.get(requested.timestamp, NEVER):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        found = _find(partition, requested.timestamp, _limit(partition, request))
+        for result in known.values():
+            if isinstance(result, ApiError):
+                raise result
+        found = _find(partition, requested.timestamp, _limit(partition, request), known)
     except ApiError as error:
         code = error.code
         if code == ErrorCode.OFFSET_NOT_AVAILABLE and context.version < OFFSET_NOT_AVAILABLE_SINCE:
@@ -118,7 +184,7 @@ def _limit(partition: Partition, request: ListOffsetsRequest) -> int:
     return partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
 
 
-def _find(partition: Partition, timestamp: int, limit: int) -> Found:
+def _find(partition: Partition, timestamp: int, limit: int, known: Mapping[BatchHeader, Any]) -> Found:
     log, end = partition.log, partition.log.log_end_offset
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Found(-1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset))
@@ -127,7 +193,11 @@ def _find(partition: Partition, timestamp: int, limit: int) -> Found:
     if timestamp == LATEST:
         _check_settled(partition, limit)
         return Found(-1, limit, partition.epoch)
-    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp, end)
+    found = (
+        log.max_timestamp_offset(known)
+        if timestamp == MAX_TIMESTAMP
+        else log.offset_for_timestamp(timestamp, end, known)
+    )
     if found is None:
         return NOTHING
     if found[1] >= limit:
