@@ -1,22 +1,25 @@
 """Compaction against what it promises: the last record of every key stays where it was, and nothing else is lost that
 a reader could miss; and after a crash at any point the log is the old one or the new one."""
 
+from functools import partial
 from itertools import islice
 from random import Random
 
 import pytest
 
 from tests.log.support import FOLDER, NOW, WALL, after, flush, open_log, options, read_batches, sim_disk
+from tidelog.effects import carried_out
 from tidelog.errors import CorruptLog
 from tidelog.log import names
+from tidelog.log.compaction import survivors
 from tidelog.log.compaction.candidates import candidate
 from tidelog.log.compaction.compactor import compact
 from tidelog.log.compaction.offset_map import OffsetMap
-from tidelog.log.compaction.steps import Flush, Unneeded
+from tidelog.log.compaction.steps import Call, Flush, Unneeded
 from tidelog.log.compaction.survivors import RECORDS_PER_STEP, PassedTransactions, RetentionRules, emptied
 from tidelog.log.reading import aborted
 from tidelog.sim.disk import PowerCut
-from tidelog.wire.records import NO_TIMESTAMP, Marker, Record, build, build_marker, header, records
+from tidelog.wire.records import NO_TIMESTAMP, Marker, Record, build, build_marker, header, payload_of, records
 
 COMPACTED = {
     "cleanup_policy": "compact",
@@ -31,14 +34,19 @@ def passing(log, now=NOW, memory=MEMORY):
     return compact(candidate(log, log.log_end_offset, now.wall), now.wall, memory)
 
 
-def carry_out(disk, steps):
+def carry_out(disk, steps, calls=None):
     """Do what the node would; what the pass came to."""
+    result = None
     while True:
         try:
-            step = next(steps)
+            step, result = steps.send(result), None
         except StopIteration as end:
             return end.value
-        if isinstance(step, Flush):
+        if isinstance(step, Call):
+            result = carried_out(step.function, step.arguments)
+            if calls is not None:
+                calls.append(step)
+        elif isinstance(step, Flush):
             for file in step.files:
                 file.sync()
         elif isinstance(step, Unneeded):
@@ -512,3 +520,48 @@ def test_a_crash_at_any_operation_leaves_the_old_log_or_the_new_one(seed, segmen
         if survived:
             return
         crash += 1
+
+
+@pytest.mark.parametrize("kind", [1, 4])
+def test_large_batches_are_decompressed_and_compressed_again_off_the_loop(kind):
+    """Each inflates a few hundred bytes to a quarter of a megabyte."""
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    for number in range(4):
+        pairs = [(b"%d" % key, b"%d" % number + bytes(60_000)) for key in range(3 + 2 * (number < 2))]
+        pairs.append((b"gone", None))
+        log.append_as_follower(
+            build([Record(0, WALL, *pair) for pair in pairs], base_offset=log.log_end_offset, compression=kind), NOW
+        )
+        log.roll(NOW)
+    add(log, (b"last", b"one"))
+    flush(log)
+    calls = []
+    result = carry_out(disk, passing(log), calls)
+    assert result is not None
+    assert {call.function.__name__ for call in calls if hasattr(call.function, "__name__")} == {
+        "payload_of",
+        "rebuild",
+    }
+    left = [(record.key, (record.value or b"")[:1]) for data in read_batches(log) for record in records(data)]
+    assert left == [
+        (b"3", b"1"),
+        (b"4", b"1"),
+        (b"0", b"3"),
+        (b"1", b"3"),
+        (b"2", b"3"),
+        (b"gone", b""),
+        (b"last", b"o"),
+    ]
+
+
+def test_a_batch_that_inflates_beyond_all_bounds_makes_its_log_uncleanable(monkeypatch):
+    monkeypatch.setattr(survivors, "payload_of", partial(payload_of, limit=100_000))
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    log.append_as_follower(build([Record(0, WALL, b"k", bytes(300_000))], compression=4), NOW)
+    log.roll(NOW)
+    add(log, (b"last", b"one"))
+    flush(log)
+    with pytest.raises(CorruptLog, match="decompresses to more than"):
+        carry_out(disk, passing(log))

@@ -34,8 +34,11 @@ def passes(broker, ms):
     """Time passes, with fsyncs that end at once."""
     for _ in range(ms // 10):
         broker.passes(10)
-        while broker.syncs:
-            broker.synced()
+        while broker.syncs or broker.computations:
+            if broker.syncs:
+                broker.synced()
+            else:
+                broker.computed()
 
 
 def replica(broker):
@@ -177,3 +180,36 @@ def test_a_durable_record_is_not_replaced_by_one_that_a_power_loss_would_take():
         assert all(after[key] >= offset for key, offset in before.items()), operations
         operations += 1
     assert operations > 10
+
+
+def decompressing():
+    """A broker that waits for the thread that decompresses a batch of a log that is being compacted."""
+    broker = OneBroker(**{**COMPACTED, "log_segment_bytes": 300})
+    broker.lead(isr=(0,), replicas=(0,))
+    for number in range(6):
+        value = b"%d" % number + bytes(200_000)
+        broker.produce(records=build([Record(0, broker.now.wall, b"key", value)], compression=4))
+        broker.computed()
+    for _ in range(100):
+        broker.passes(10)
+        while broker.syncs:
+            broker.synced()
+        if broker.computations:
+            return broker
+    raise AssertionError("nothing is decompressed off the loop")
+
+
+def test_while_a_large_batch_is_decompressed_requests_are_served():
+    broker = decompressing()
+    assert broker.produced(broker.produce("small")) == (0, 6)
+    passes(broker, 1_000)
+    assert told(broker, "log.compacted")
+    assert keys(broker).count(b"key") < 6
+
+
+def test_a_broker_that_stops_meanwhile_drops_the_result():
+    broker = decompressing()
+    broker.node.upkeep.cleaning.close()
+    broker.computed()
+    passes(broker, 1_000)
+    assert told(broker, "log.compacted") == []

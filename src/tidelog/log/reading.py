@@ -13,8 +13,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.transactions import Aborted
 from tidelog.ports import Buffer
-from tidelog.wire.record_format import decode
-from tidelog.wire.records import BatchHeader, header, payload_of
+from tidelog.wire.records import BatchHeader, decoded, header, payload_of
 
 
 def read(
@@ -187,8 +186,7 @@ def look_up(data: Buffer, timestamp: int, start: int) -> TimedOffset | None:
 def _look_up_in(payload: bytes, batch: BatchHeader, timestamp: int, start: int) -> TimedOffset | None:
     """The header's largest timestamp is believed: if no record has it, the last record is taken to have it. So a log
     whose headers lie is not searched batch by batch."""
-    fixed = batch.max_timestamp if batch.is_log_append_time else None
-    for record in decode(payload, batch.count, batch.base_offset, batch.base_timestamp, fixed):
+    for record in decoded(payload, batch):
         if record.timestamp >= timestamp and record.offset >= start:
             return TimedOffset(record.timestamp, record.offset, batch.leader_epoch)
     return _last_of(batch) if batch.count and batch.base_offset >= start else None

@@ -226,9 +226,13 @@ def records(buffer: Buffer, batch: BatchHeader | None = None, *, limit: int = MA
     found = batch or header(buffer)
     if found.end > len(buffer):
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "a record batch is cut off")
-    payload = decompress(found.compression, memoryview(buffer)[found.position + HEADER_BYTES : found.end], limit)
-    fixed = found.max_timestamp if found.is_log_append_time else None
-    return record_format.decode(payload, found.count, found.base_offset, found.base_timestamp, fixed)
+    return decoded(payload_of(buffer, found, limit=limit), found)
+
+
+def decoded(payload: Buffer, batch: BatchHeader) -> Iterator[Record]:
+    """The records of the batch, which are encoded so. ApiError INVALID_RECORD where the content is bad."""
+    fixed = batch.max_timestamp if batch.is_log_append_time else None
+    return record_format.decode(payload, batch.count, batch.base_offset, batch.base_timestamp, fixed)
 
 
 class BatchBuilder:

@@ -21,13 +21,14 @@ from tidelog.log.compaction.survivors import (
     RetentionRules,
     emptied,
     last_of_producers,
+    payload_in,
 )
 from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.log import Log
 from tidelog.log.recovery import marker_of
 from tidelog.log.segment import Segment
 from tidelog.wire.record_format import outline
-from tidelog.wire.records import BatchHeader, batches, check_crc, header, payload_of
+from tidelog.wire.records import BatchHeader, batches, check_crc, header
 
 STEP_BYTES = 256 * 1024
 
@@ -107,7 +108,8 @@ def _build_offset_map(log: Log, found: Candidate, newest: OffsetMap, removals: i
 
 
 def _map_batch(chunk: memoryview, batch: BatchHeader, first_dirty: int, newest: OffsetMap) -> Steps[None]:
-    for some in outline(payload_of(chunk, batch), batch.count, RECORDS_PER_STEP):
+    payload = yield from payload_in(chunk, batch)
+    for some in outline(payload, batch.count, RECORDS_PER_STEP):
         newest.put_all(some.keys, some.deltas, batch.base_offset, first_dirty)
         if len(some) == RECORDS_PER_STEP:
             yield Worked()

@@ -9,14 +9,16 @@ record of its transaction was there in this pass: otherwise a reader could not t
 that finds the marker alone gives it a delete horizon; a pass after the horizon removes it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.errors import CorruptLog
 from tidelog.log.compaction.offset_map import OffsetMap
-from tidelog.log.compaction.steps import Steps, Worked
+from tidelog.log.compaction.steps import Steps, Worked, called
+from tidelog.log.inspection import INLINE_BYTES, Laborious, small_payload
 from tidelog.log.producers import Producers
 from tidelog.log.recovery import marker_of
 from tidelog.log.transactions import Aborted
@@ -26,10 +28,12 @@ from tidelog.wire.records import (
     NO_TIMESTAMP,
     BatchBuilder,
     BatchHeader,
+    Compression,
     Marker,
+    decoded,
+    header,
     payload_of,
     rebuild,
-    records,
 )
 
 
@@ -142,7 +146,7 @@ class RetentionRules:
         return (yield from self._of_records(data, batch, horizon))
 
     def _of_records(self, data: memoryview, batch: BatchHeader, horizon: int | None) -> Steps[Survivor | None]:
-        payload = payload_of(data, batch)
+        payload = yield from payload_in(data, batch)
         keep_tombstones = horizon is None or horizon > self.wall
         kept: list[bytes] = []
         latest, has_tombstones = NO_TIMESTAMP, False
@@ -164,7 +168,10 @@ class RetentionRules:
             survivor = Survivor(data[batch.position : batch.end], batch.max_timestamp)
         else:
             newest = batch.max_timestamp if batch.is_log_append_time else latest
-            survivor = Survivor(rebuild(batch, b"".join(kept), len(kept), newest), newest)
+            content = b"".join(kept)
+            is_slow = _is_slow(batch, len(content))
+            make = called if is_slow else _at_once
+            survivor = Survivor((yield from make(rebuild, batch, content, len(kept), newest)), newest)
         if horizon is None and has_tombstones:
             return (yield from self._with_horizon(survivor, batch))
         return survivor
@@ -183,7 +190,9 @@ class RetentionRules:
         """The same records, with timestamps relative to the horizon."""
         builder = BatchBuilder()
         builder.base_timestamp = self.wall + self.delete_retention_ms
-        for number, record in enumerate(records(survivor.data), 1):
+        kept = header(survivor.data)
+        payload = yield from payload_in(survivor.data, kept)
+        for number, record in enumerate(decoded(payload, kept), 1):
             builder.append(record, record.offset - batch.base_offset)
             if number % RECORDS_PER_STEP == 0:
                 yield Worked()
@@ -191,7 +200,8 @@ class RetentionRules:
             raise CorruptLog(f"the batch at offset {batch.base_offset} holds more than its header says")
         builder.last_offset_delta = batch.last_offset_delta
         builder.max_timestamp = survivor.max_timestamp
-        data = builder.build(
+        build = partial(
+            builder.build,
             base_offset=batch.base_offset,
             leader_epoch=batch.leader_epoch,
             compression=batch.compression,
@@ -200,7 +210,30 @@ class RetentionRules:
             producer_epoch=batch.producer_epoch,
             base_sequence=batch.base_sequence,
         )
-        return Survivor(data, survivor.max_timestamp)
+        make = called if _is_slow(batch, builder.size) else _at_once
+        return Survivor((yield from make(build)), survivor.max_timestamp)
+
+
+def payload_in(data: bytes | memoryview, batch: BatchHeader) -> Steps[bytes]:
+    """The records of the batch in `data` as they are encoded."""
+    if batch.compression == Compression.NONE:
+        return payload_of(data, batch)
+    try:
+        return small_payload(data, batch)
+    except Laborious:
+        alone = bytes(data[batch.position : batch.end])
+    payload: bytes = yield from called(payload_of, alone, header(alone))
+    return payload
+
+
+def _is_slow(batch: BatchHeader, size: int) -> bool:
+    """Whether compressing so many bytes as the batch was takes long."""
+    return batch.compression != Compression.NONE and size > INLINE_BYTES
+
+
+def _at_once(function: Callable[..., Any], *arguments: Any) -> Steps[Any]:
+    return function(*arguments)
+    yield
 
 
 def emptied(batch: BatchHeader) -> Survivor:

@@ -6,8 +6,9 @@ stopped compaction for all logs).
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.alarms import Alarm
 from tidelog.config.broker import BrokerConfig
@@ -15,7 +16,7 @@ from tidelog.effects import Effect, Event, Remove, Sync
 from tidelog.errors import CorruptLog, DiskFailed, DiskFull
 from tidelog.log.compaction.candidates import Candidate, candidate, dirtiest
 from tidelog.log.compaction.compactor import Compacted, compact
-from tidelog.log.compaction.steps import Flush, Steps, Unneeded
+from tidelog.log.compaction.steps import Call, Flush, Steps, Unneeded
 from tidelog.model import Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.partition import Partition
@@ -46,9 +47,18 @@ class Cleaning:
     """`uncleanable` is what an operator should look at."""
 
     def __init__(
-        self, config: BrokerConfig, replicas: HeldReplicas, out: list[Effect], on_cleaned: Callable[[], None]
+        self,
+        config: BrokerConfig,
+        replicas: HeldReplicas,
+        out: list[Effect],
+        on_cleaned: Callable[[], None],
+        compute: Callable[[Call, Callable[[Any], None]], None],
     ) -> None:
+        """`compute` has a call carried out off the event loop, and hands its result to the function."""
         self._on_cleaned = on_cleaned
+        self._compute = compute
+        self._result: Any = None
+        """Of the call that the present pass waited for."""
         self._enabled = config.log_cleaner_enable
         self.configure(config)
         self._replicas = replicas
@@ -124,7 +134,12 @@ class Cleaning:
         try:
             left = self._slice_bytes()
             while left > 0:
-                step = next(current.steps)
+                result, self._result = self._result, None
+                step = current.steps.send(result)
+                if isinstance(step, Call):
+                    self.alarm.set(None)
+                    self._compute(step, partial(self._called, current))
+                    return
                 if isinstance(step, Flush):
                     self._waiting_for = next(self._tokens)
                     self.alarm.set(None)
@@ -188,10 +203,15 @@ class Cleaning:
         self._out.append(Event("log.uncleanable", {"partition": str(name), "reason": reason}, level="error"))
 
     def _end_pass(self, now: Time) -> None:
-        self._pass = self._waiting_for = None
+        self._pass = self._waiting_for = self._result = None
         self.alarm.set(now.mono + self._backoff_ms)
 
-    # Syncs.
+    # Calls and syncs.
+
+    def _called(self, current: Pass, result: Any) -> None:
+        if self._pass is current:
+            self._result = result
+            self.alarm.set(current.began)  # at once
 
     def synced(self, token: int, now: Time) -> None:
         if token == self._waiting_for:

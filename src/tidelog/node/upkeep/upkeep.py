@@ -4,13 +4,14 @@
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.alarms import Alarm
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Effect, Event, Remove, Replace
 from tidelog.errors import DiskFailed
 from tidelog.log import checkpoints
+from tidelog.log.compaction.steps import Call
 from tidelog.model import Time
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.isr_proposals import IsrProposals
@@ -155,13 +156,16 @@ class Upkeep:
         self._broker = broker
         self.jobs = Jobs(config, replicas, broker.in_sync, effects, lambda: broker.broker_epoch)
         self.syncing = Syncing(replicas, out)
-        self.cleaning = Cleaning(config, replicas, out, self.jobs.note_compaction)
+        self.cleaning = Cleaning(config, replicas, out, self.jobs.note_compaction, self._compute)
         self.disk_space = DiskSpace(replicas, disk, effects, self._has_room)
         self.relocations = broker.relocations
         self.woken = (self.jobs, self.syncing, self.cleaning, self.disk_space, self.relocations, broker.integrity)
 
     def __repr__(self) -> str:
         return f"<Upkeep {self.syncing!r}, {self.cleaning!r}, {self.disk_space!r}>"
+
+    def _compute(self, call: Call, done: Callable[[Any], None]) -> None:
+        self._broker.computing.submit("compaction", call.function, call.arguments, done)
 
     def start(self, now: Time) -> None:
         self.jobs.start(now)
