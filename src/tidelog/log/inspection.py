@@ -19,6 +19,7 @@ from tidelog.wire.records import (
     BatchBuilder,
     BatchHeader,
     Record,
+    header,
     payload_of,
 )
 
@@ -58,6 +59,17 @@ def small_payload(buffer: Buffer, batch: BatchHeader) -> bytes:
         if error.code == ErrorCode.MESSAGE_TOO_LARGE:
             raise Laborious from error
         raise
+
+
+def kept(records: Buffer, batch: BatchHeader, rules: AppendRules, *, from_client: bool) -> tuple[Buffer, BatchHeader]:
+    """The batch as the topic keeps it, at once; Laborious as above. Of the broker's own batches only the compression
+    may differ."""
+    result = None
+    if from_client:
+        result = inspect_payload(small_payload(records, batch), batch, rules)
+    elif rules.compression not in (None, batch.compression) and not batch.is_control:
+        result = inspect(records, batch, rules._replace(compacted=False))
+    return (records, batch) if result is None else (result, header(result))
 
 
 def inspect(buffer: Buffer, batch: BatchHeader, rules: AppendRules) -> bytes | None:

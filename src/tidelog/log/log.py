@@ -11,7 +11,6 @@ them together, only here.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import MappingProxyType
 from typing import NamedTuple
 
 from tidelog.config.topic import TopicConfig
@@ -21,9 +20,9 @@ from tidelog.log import names, reading, recovery, retention
 from tidelog.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
 from tidelog.log.durability import Durability
 from tidelog.log.epochs import EpochCache
-from tidelog.log.inspection import inspect, inspect_payload, is_inspected, small_payload
+from tidelog.log.inspection import is_inspected, kept
 from tidelog.log.producers import Producers
-from tidelog.log.reading import Known, TimedOffset
+from tidelog.log.reading import NOTHING_KNOWN, Known, TimedOffset
 from tidelog.log.recovery import aborted, claim_folder
 from tidelog.log.rolling import base_for, count_fitting, has_room, roll_age_ms
 from tidelog.log.rules import AppendRules
@@ -39,10 +38,9 @@ from tidelog.log.validation import (
 )
 from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer, Disk, File
-from tidelog.wire.records import CONTROL, LOG_APPEND_TIME, BatchHeader, batches, header, stamp, stamp_create_time
+from tidelog.wire.records import CONTROL, LOG_APPEND_TIME, BatchHeader, batches, stamp, stamp_create_time
 
 NO_TIMESTAMP = -1
-NOTHING_KNOWN: Known = MappingProxyType({})
 
 
 class Appended(NamedTuple):
@@ -148,18 +146,14 @@ class Log:
     @config.setter
     def config(self, config: TopicConfig) -> None:
         self._config = config
-        self._rules = rules = AppendRules.of(config)
+        self.rules = rules = AppendRules.of(config)
         self.segments.set_index_interval(config.index_interval_bytes)
         self._roll_ms = roll_age_ms(config, rules, self.partition)
 
     @property
     def segment_bytes(self) -> int:
         """The size at which a segment is full."""
-        return self._rules.segment_bytes
-
-    @property
-    def rules(self) -> AppendRules:
-        return self._rules
+        return self.rules.segment_bytes
 
     @property
     def recovery_point(self) -> int:
@@ -186,10 +180,10 @@ class Log:
         before anything changes, and Laborious if it must be inspected by `rules` first, unless it was (`inspected`).
         `transaction_version` is that of the ended transaction, or of the client."""
         self._check_usable()
-        rules = self._rules
+        rules = self.rules
         batch = check_client_batch(records, rules, now.wall) if from_client else check_own_batch(records, rules)
         if is_inspected(batch, rules) and inspected != rules:
-            records, batch = self._inspect(records, batch, from_client=from_client)
+            records, batch = kept(records, batch, rules, from_client=from_client)
         if batch.producer_id >= 0:
             marker = recovery.marker_of(records) if batch.attributes & CONTROL else None
             if marker is not None:
@@ -222,15 +216,6 @@ class Log:
         time = now.wall if rules.log_append_time else NO_TIMESTAMP
         return Appended(first_offset, last_offset, time, self.log_start_offset, duplicate=False, bytes=batch.length)
 
-    def _inspect(self, records: Buffer, batch: BatchHeader, *, from_client: bool) -> tuple[Buffer, BatchHeader]:
-        """The batch as the topic keeps it. Of the broker's own batches only the compression may differ."""
-        rules, kept = self._rules, None
-        if from_client:
-            kept = inspect_payload(small_payload(records, batch), batch, rules)
-        elif rules.compression not in (None, batch.compression) and not batch.is_control:
-            kept = inspect(records, batch, rules._replace(compacted=False))
-        return (records, batch) if kept is None else (kept, header(kept))
-
     def append_as_follower(self, records: Buffer, now: Time) -> Appended | None:
         """Append the whole batches of a fetch unchanged; None if there is none. Raises ApiError CORRUPT_MESSAGE if a
         checksum or the order of offsets is wrong; then nothing has changed."""
@@ -242,7 +227,7 @@ class Log:
         self._check_follows(view, found)
         rest: Sequence[BatchHeader] = found
         while rest:
-            count = 0 if self._must_roll else count_fitting(self.segments.active, rest, self._rules, self._roll_ms, now)
+            count = 0 if self._must_roll else count_fitting(self.segments.active, rest, self.rules, self._roll_ms, now)
             self._append_run(view, rest[:count])
             rest = rest[count:]
             if rest:
@@ -533,7 +518,7 @@ class Log:
 
     def flush_due(self, now: Time) -> bool:
         """Whether to sync what was appended: by flush.messages, by flush.ms, or because a segment was rolled."""
-        rules = self._rules
+        rules = self.rules
         return self.durability.is_due(self.log_end_offset, rules.flush_messages, rules.flush_ms, now.mono)
 
     def unsynced(self) -> list[File]:

@@ -2,6 +2,7 @@
 (ListOffsets)."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tidelog.effects import FileSlice
@@ -118,6 +119,7 @@ class Unread(Exception):
 
 Known = Mapping[BatchHeader, TimedOffset | None]
 """What `look_up` found in batches that were `Unread`."""
+NOTHING_KNOWN: Known = MappingProxyType({})
 
 
 def first_at(segments: Segments, timestamp: int, start: int, limit: int, known: Known) -> TimedOffset | None:
