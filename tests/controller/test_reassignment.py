@@ -8,6 +8,9 @@ from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
 from tidelog.controller.commands.reassignment import _together
 from tidelog.controller.journal import CHUNK
+from tidelog.controller.leaders import Life
+from tidelog.controller.moves import narrowed
+from tidelog.controller.state import Topic
 from tidelog.controller.tree import RequestedReplicas
 from tidelog.errors import ErrorCode
 from tidelog.ports import Create, Read, Write
@@ -530,3 +533,23 @@ def test_many_partitions_move_in_few_writes():
     cluster.leader.kill()
     cluster.settle(limit=20_000)
     assert len(ongoing(cluster)) == 1201
+
+
+@pytest.mark.parametrize(
+    ("first", "offline", "leader"),
+    [
+        (Life(11), (), 1),
+        (Life(11), (1,), 2),
+        (Life(11, leaving=True), (), 2),
+        (Life(99), (), 2),
+        (None, (), 2),
+    ],
+)
+def test_a_move_that_takes_the_leader_gives_the_leadership_to_the_first_that_may_have_it(first, offline, leader):
+    topic = Topic("t", tree.Assignment(b"x" * 16, {0: (0, 1, 2)}, {}, {}), 0)
+    partition = topic.add(0)
+    partition.commit(tree.LeadershipState(0, 3, (0, 1, 2), (10, 11, 12)), 5)
+    partition.offline = frozenset(offline)
+    lives = {0: Life(10), 2: Life(12)} | ({1: first} if first else {})
+    state = narrowed(partition, (1, 2), lives)
+    assert (state.leader, state.leader_epoch, state.isr) == (leader, 4, (1, 2))

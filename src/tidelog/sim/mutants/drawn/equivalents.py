@@ -195,6 +195,18 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "constant: 1 to 2",
         "Tokens grow and differ; that some are left out changes nothing.",
     ),
+    Equivalent(
+        "tidelog.controller.commands.reassignment:list_reassignments",
+        "wanted = (",
+        "drop branch: no filter",
+        "A topic that is not moving has no partition to list, and is left out afterwards.",
+    ),
+    Equivalent(
+        "tidelog.controller.loading:_clients_of_users",
+        "return [*(parent for parent, names in zip(above, lists, strict=True) if names), *found]",
+        "drop branch: no filter",
+        "A node above clients is made together with the first of them: the others are read in vain.",
+    ),
 )
 
 
