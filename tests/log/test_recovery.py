@@ -214,6 +214,21 @@ def test_indexes_are_rebuilt_where_they_are_missing_or_cannot_be(kind, damage):
         check_indexes(log)
 
 
+def test_indexes_of_a_log_that_was_truncated_are_those_of_one_that_was_never_longer():
+    config = options(index_interval_bytes=0)
+    disks = [sim_disk(), sim_disk()]
+    for disk, count in zip(disks, (9, 3), strict=True):
+        log = open_log(disk, config)
+        for _ in range(count):
+            log.append_as_leader(batch(b"x"), 0, NOW)
+        log.close()
+    longer = open_log(disks[0], config, recovery_point=9, clean=True)
+    longer.truncate_to(3)
+    longer.close()
+    for kind in (names.INDEX, names.TIME_INDEX):
+        assert disks[0].read(path(0, kind)) == disks[1].read(path(0, kind))
+
+
 def test_orphans_and_unfinished_files_go():
     disk = sim_disk()
     _, held = segmented(disk)

@@ -239,6 +239,15 @@ def test_the_last_epoch_is_spent_on_a_marker_and_an_end_that_comes_again_gets_th
     assert harness.finish(100, LAST_CLIENT_EPOCH).code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
+def test_an_end_with_the_last_epoch_is_answered_again_once_its_markers_are_written():
+    harness = at_epoch(LAST_CLIENT_EPOCH)
+    harness.add(100, LAST_CLIENT_EPOCH)
+    ended = EndTransactionResult(NONE, 1000, 0)
+    assert harness.finish(100, LAST_CLIENT_EPOCH) == ended
+    assert harness.finish(100, LAST_CLIENT_EPOCH) == ended
+    assert harness.finish(100, LAST_CLIENT_EPOCH, commit=False).code == ErrorCode.INVALID_TXN_STATE
+
+
 def at_epoch(epoch):
     """A coordinator that finds the id with this epoch in its log."""
     harness = TransactionHarness()

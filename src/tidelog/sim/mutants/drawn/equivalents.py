@@ -207,6 +207,12 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "drop branch: no filter",
         "A node above clients is made together with the first of them: the others are read in vain.",
     ),
+    Equivalent(
+        "tidelog.coordinator.group.offset_table:PendingOffsets.drop",
+        "if positions.pop((group_id, partition), None) is not None and not positions:",
+        "negate: is not to is",
+        "A producer without offsets has nothing to restore, and goes when its transaction ends.",
+    ),
 )
 
 
