@@ -4,12 +4,13 @@ import pytest
 
 from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
+from tidelog.controller.controller import Controller
 from tidelog.controller.image import FULL
 from tidelog.controller.journal import CHUNK
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
-from tidelog.ports import Create, Delete, Read, Write
+from tidelog.ports import Create, Delete, Node, Read, StoreResult, Write
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
 from tidelog.wire.messages.cluster.leader_and_isr import (
@@ -476,6 +477,17 @@ def test_an_unknown_election_is_resolved_by_reading(fate):
     cluster.settle()
     assert cluster.leader.id == 0
     assert cluster.leader.controller.epoch == 1
+
+
+def test_a_change_that_is_seen_while_the_controller_is_read_is_looked_at_soon_after(cluster):
+    controller = Controller(7, cluster.config, entropy=bytes)
+    (read,) = controller.elect(1, 0, Time(0, 0))
+    assert controller.store_event(tree.CONTROLLER, Time(10, 0)) == [], "one read at a time"
+    found = Node(tree.format_controller(2, 0), 0, 0, session=9), Node(tree.format_controller_epoch(3), 0, 0)
+    assert controller.store_result(read.token, StoreResult("ok", (None, *found)), Time(20, 0)) == []
+    assert controller.leader_id == 2
+    (again,) = controller.wake(Time(controller.next_deadline, 0))
+    assert again.operations == read.operations
 
 
 def test_a_lost_session_is_resignation(cluster):

@@ -213,6 +213,12 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "negate: is not to is",
         "A producer without offsets has nothing to restore, and goes when its transaction ends.",
     ),
+    Equivalent(
+        "tidelog.coordinator.group.offset_commit:check_consumer_commit",
+        "if epoch > member.current.epoch or any(_is_stale(member, partition, epoch) for partition in partitions):",
+        "neighbour: > to >=",
+        "A commit in the member's own epoch has been accepted before.",
+    ),
 )
 
 
