@@ -353,11 +353,11 @@ class FakeCluster:
         response = self.ask(AlterPartitionRequest(broker_id=leader.id, broker_epoch=epoch, topics=[topic]))
         return response if response.error_code else response.topics[0].partitions[0]
 
-    def wish(self, partition, members, *, leader_epoch=None, partition_epoch=None, topic_id=None):
+    def wish(self, partition, members, *, leader_epoch=None, partition_epoch=None, topic_id=None, index=None):
         """One partition's part of an AlterPartition, with the present epochs unless others are given."""
         state = partition.state
         wish = PartitionData(
-            partition_index=partition.index,
+            partition_index=partition.index if index is None else index,
             leader_epoch=state.leader_epoch if leader_epoch is None else leader_epoch,
             partition_epoch=partition.version if partition_epoch is None else partition_epoch,
             new_isr_with_epochs=[BrokerState(broker_id=id_, broker_epoch=epoch) for id_, epoch in members],

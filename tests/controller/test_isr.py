@@ -72,6 +72,7 @@ def test_a_retry_jumps_over_no_change_that_its_leader_was_not_told_of(cluster):
         ({"partition_epoch": 5}, ErrorCode.NOT_CONTROLLER),
         ({"leader_epoch": 7}, ErrorCode.NOT_CONTROLLER),
         ({"topic_id": bytes(16)}, ErrorCode.UNKNOWN_TOPIC_ID),
+        ({"index": 9}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ({"broker_epoch": 3}, ErrorCode.STALE_BROKER_EPOCH),
     ],
 )

@@ -5,6 +5,7 @@ import pytest
 from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
 from tidelog.errors import ErrorCode
+from tidelog.ports import Create
 from tidelog.wire.messages.cluster.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -67,6 +68,22 @@ def test_the_next_controller_knows_them(cluster):
     cluster.settle()
     alter(cluster, entry({"user": "u", "client-id": "c"}, consumer_byte_rate=2.0))
     assert stored(cluster, "users/u/clients/c") == {RATE: "1", "consumer_byte_rate": "2"}
+
+
+def test_a_place_for_clients_without_any_is_used(cluster):
+    """As Kafka 3 on ZooKeeper leaves it if it dies between two writes."""
+    cluster.by_hand(Create("/config/users/u", b""), Create("/config/users/u/clients", b""))
+    cluster.brokers[0].kill()
+    cluster.settle()
+    assert alter(cluster, entry({"user": "u", "client-id": "c"}, producer_byte_rate=1.0)) == [0]
+    assert stored(cluster, "users/u/clients/c") == {RATE: "1"}
+
+
+def test_the_versions_known_are_those_of_the_store(cluster):
+    client = {"client-id": "c"}
+    for rate in (1.0, 2.0, 3.0):
+        alter(cluster, entry(client, producer_byte_rate=rate))
+        assert cluster.state.config_versions["clients/c"] == cluster.tree.nodes["/config/clients/c"].version
 
 
 def test_what_is_refused_changes_nothing(cluster):

@@ -456,6 +456,9 @@ def test_a_truncation_while_files_are_exchanged_removes_the_new_ones():
     assert [name for name in disk.list(FOLDER) if name.endswith(names.SWAP)]
     log.truncate_to(0)
     assert not [name for name in disk.list(FOLDER) if name.endswith(names.SWAP)]
+    assert carry_out(disk, steps) is None, "they do not replace what is appended from now on"
+    assert log.log_end_offset == 0
+    log.check_invariants()
 
 
 def test_a_log_that_is_deleted_at_any_step_is_let_go():

@@ -137,11 +137,12 @@ def _load_configs(term: ControllerTerm) -> Steps[None]:
 
 
 def _clients_of_users(entities: Sequence[str]) -> Steps[list[str]]:
-    """Quotas of a user's clients, and the nodes above them."""
+    """Quotas of a user's clients, and the nodes above them. Kafka 3 creates such a node before the first client's, in
+    another write: it may have no children."""
     above = [f"{entity}/clients" for entity in entities if entity.startswith("users/")]
     lists = yield from read_all([Children(f"{tree.CONFIG}/{parent}") for parent in above])
     found = [f"{parent}/{name}" for parent, names in zip(above, lists, strict=True) for name in names or ()]
-    return [*(parent for parent, names in zip(above, lists, strict=True) if names), *found]
+    return [*(parent for parent, names in zip(above, lists, strict=True) if names is not None), *found]
 
 
 def _load_tokens(term: ControllerTerm) -> Steps[None]:

@@ -8,6 +8,7 @@ from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, Lis
 from tidelog.wire.records import Record, build
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -5, -6
 CONSUMER, REPLICA, DEBUGGER = -1, 1, -2
 READ_COMMITTED = 1
 
@@ -42,6 +43,11 @@ def test_the_first_the_last_and_the_latest_in_time(broker):
     assert listed(broker, EARLIEST) == (0, 0)
     assert listed(broker, LATEST) == (0, 3)
     assert listed(broker, MAX_TIMESTAMP) == (0, 1)
+
+
+@pytest.mark.parametrize(("timestamp", "version"), [(LATEST_TIERED, 9), (EARLIEST_PENDING_UPLOAD, 11)])
+def test_nothing_is_in_remote_storage_or_waits_for_it(broker, timestamp, version):
+    assert listed(broker, timestamp, version=version) == (0, -1)
 
 
 def test_by_time_the_first_record_that_is_not_older(broker):

@@ -157,6 +157,12 @@ def test_what_is_not_upgraded(options, kind, problem):
     assert harness.listed() == {"g": ("classic", "Stable")}
 
 
+def test_a_group_of_the_greatest_size_is_full_and_not_too_large_to_be_upgraded():
+    harness = ConsumerHarness({"group.consumer.max.size": "2"})
+    classic_group(harness, {0}, {1})
+    assert harness.member("new").beat().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
 def test_a_group_whose_members_cannot_be_understood_is_not_upgraded():
     harness = ConsumerHarness()
     harness.stable(protocols={"range": b"\x00\x01nothing"})

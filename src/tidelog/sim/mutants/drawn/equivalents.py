@@ -203,9 +203,9 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     ),
     Equivalent(
         "tidelog.controller.loading:_clients_of_users",
-        "return [*(parent for parent, names in zip(above, lists, strict=True) if names), *found]",
+        "return [*(parent for parent, names in zip(above, lists, strict=True) if names is not None), *found]",
         "drop branch: no filter",
-        "A node above clients is made together with the first of them: the others are read in vain.",
+        "A node that does not exist is read in vain, and left out afterwards.",
     ),
     Equivalent(
         "tidelog.coordinator.group.offset_table:PendingOffsets.drop",
