@@ -446,7 +446,7 @@ def test_a_truncation_while_files_are_exchanged_wins_and_what_it_cut_is_dirty_ag
         exchange += 1
 
 
-def test_a_truncation_while_files_are_exchanged_removes_the_new_ones():
+def test_a_truncation_removes_the_new_files_of_an_exchange():
     disk = sim_disk()
     log = open_log(disk, options(**COMPACTED))
     fill(log, Random(3))
