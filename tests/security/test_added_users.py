@@ -1,5 +1,6 @@
 """`--add-scram`: users as `kafka-storage format` takes them."""
 
+import re
 from base64 import b64encode
 
 import pytest
@@ -17,9 +18,16 @@ def entropy(count):
 def test_a_user_with_a_password(mechanism):
     user = parse(f'{mechanism}=[name=bob,password="b=uilder"]', entropy)
     known = scram.MECHANISMS[mechanism]
-    salted = scram.salted(known, "b=uilder", b"s" * 16, 4096)
-    assert user == ("bob", known, scram.credential(known, salted, b"s" * 16, 4096))
+    salt = user.credential.salt
+    salted = scram.salted(known, "b=uilder", salt, 4096)
+    assert user == ("bob", known, scram.credential(known, salted, salt, 4096))
     assert user == with_password("bob", known, "b=uilder", entropy)
+
+
+def test_a_salt_has_the_form_of_those_that_unknown_users_have():
+    """Else an answer of SCRAM would tell that the user exists."""
+    user = parse("SCRAM-SHA-512=[name=bob,password=builder]", entropy)
+    assert re.fullmatch(rb"[0-9a-z]{20,26}", user.credential.salt)
 
 
 def test_a_user_with_a_salted_password_is_the_same():

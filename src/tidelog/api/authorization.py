@@ -506,34 +506,18 @@ def _known_acls(request: Any, _caller: Caller) -> None:
 
 
 def _create_delegation_token(request: Any, caller: Caller) -> Verdict | None:
-    """A token for somebody else. Who may send no such request is refused by the handler."""
-    from tidelog.api.security.delegation_tokens import may_use_tokens, owner_of, refused_creation
+    from tidelog.api.security.delegation_tokens import foreign_owner, refused_creation
 
-    context = caller.context
-    owner = str(owner_of(request, context))
-    if not may_use_tokens(request, context) or owner == context.principal:
+    owner = foreign_owner(request, caller.context)
+    if owner is None or caller.may(AclOperation.CREATE_TOKENS, ResourceType.USER, owner):
         return None
-    if caller.may(AclOperation.CREATE_TOKENS, ResourceType.USER, owner):
-        return None
-    return Verdict(refused_creation(request, context, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED))
+    return Verdict(refused_creation(request, caller.context, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED))
 
 
 def _describe_delegation_token(request: Any, caller: Caller) -> Verdict:
-    """Owners, requesters and renewers see their tokens."""
-    from tidelog.api.security.delegation_tokens import sees_itself
+    from tidelog.api.security.delegation_tokens import keep_visible
 
-    def is_shown(token: Any) -> bool:
-        owner = f"{token.principal_type}:{token.principal_name}"
-        return (
-            sees_itself(token, caller.context)
-            or caller.sees(DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
-            or caller.sees(AclOperation.DESCRIBE_TOKENS, ResourceType.USER, owner)
-        )
-
-    def finish(response: Any) -> None:
-        response.tokens = [token for token in response.tokens if is_shown(token)]
-
-    return Verdict(request=request, finish=finish)
+    return Verdict(request=request, finish=partial(keep_visible, context=caller.context, sees=caller.sees))
 
 
 def _on_cluster(operation: AclOperation) -> Guard:

@@ -41,6 +41,13 @@ _MESSAGES = {
     ErrorCode.NETWORK_EXCEPTION: "The connection to the cluster was lost.",
     ErrorCode.UNSUPPORTED_VERSION: "The cluster does not support this request.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "Delegation tokens need the broker option delegation.token.secret.key.",
+    ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "No delegation token has this HMAC.",
+    ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH: "The user is neither the owner of the token nor one of its renewers.",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "Delegation tokens need a user who logs in, and not with a token.",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "The user may not create tokens for this owner.",
+    ErrorCode.DELEGATION_TOKEN_EXPIRED: "The delegation token has expired.",
+    ErrorCode.INVALID_PRINCIPAL_TYPE: "Renewers must be users: User:NAME.",
     ErrorCode.OFFSET_OUT_OF_RANGE: "The offset is out of the partition's range.",
 }
 

@@ -1,23 +1,28 @@
 """What `tidelog configs` does: describe and alter options and client quotas; prints what kafka-configs prints."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
 
+from tidelog.cli import scram_users
 from tidelog.cli.admin_requests import alter_configs, describe_configs, describe_error, metadata
 from tidelog.cli.options import CommandFailed, usage_error
 from tidelog.client.admin import ANY
 from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.config.quotas import CLIENT_ID, CLIENT_QUOTAS, IP, IP_QUOTAS, USER, Match
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.security.scram import MECHANISMS, MIN_ITERATIONS
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from tidelog.wire.messages.cluster.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from tidelog.wire.messages.cluster.describe_client_quotas import EntryData as EntryWithQuotas
 from tidelog.wire.messages.configs.list_config_resources import ListConfigResourcesRequest
 from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
+from tidelog.wire.messages.security.scram_credentials import ScramCredentialUpsertion
 
+_CREDENTIAL = re.compile(r"(?:iterations=(?P<iterations>-?[0-9]+),)?password=(?P<password>.*)", re.DOTALL)
 DEFAULT_BROKERS_SOURCE = 3
 SOURCES = {
     0: "UNKNOWN",
@@ -157,6 +162,16 @@ def describe_quotas(admin: Admin, entities: Entities) -> None:
         click.echo(f"Quota configs for {who} are {', '.join(f'{each.key}={each.value}' for each in entry.values)}")
 
 
+def describe_clients(admin: Admin, entities: Entities) -> None:
+    """Print the quotas of users, clients or addresses, and the SCRAM credentials of users."""
+    describe_quotas(admin, entities)
+    ((kind, name), *others) = entities
+    if kind == "users" and name != "" and not others:
+        for user, credentials in scram_users.known(admin, [name] if name else []).items():
+            listed = ", ".join(f"{each.mechanism}=iterations={each.iterations}" for each in credentials)
+            click.echo(f"SCRAM credential configs for user-principal '{user}' are {listed}")
+
+
 def _name_match(name: str | None) -> Match:
     if name is None:
         return Match.ANY
@@ -167,7 +182,42 @@ def _quota_entity(kind: str, name: str | None) -> str:
     return f"the default {QUOTA_ENTITY_TITLES[kind]}" if name is None else f"{QUOTA_ENTITY_TITLES[kind]} '{name}'"
 
 
-def alter_quotas(admin: Admin, entities: Entities, *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
+def alter_clients(admin: Admin, entities: Entities, *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
+    """Set and remove quotas, or SCRAM credentials of one user."""
+    passwords = {name: text for name, text in set_.items() if name in MECHANISMS}
+    removed = [name for name in remove if name in MECHANISMS]
+    if not passwords and not removed:
+        _alter_quotas(admin, entities, set_=set_, remove=remove)
+    else:
+        if [kind for kind, _ in entities] != ["users"] or not entities[0][1]:
+            raise CommandFailed("SCRAM credentials require one user: --entity-type users --entity-name NAME.")
+        if len(passwords) < len(set_) or len(removed) < len(remove):
+            raise CommandFailed("SCRAM credentials and quotas cannot be altered together.")
+        user = entities[0][1]
+        scram_users.alter(
+            admin,
+            [scram_users.deletion(user, name) for name in removed],
+            [_upsertion(user, name, text) for name, text in passwords.items()],
+        )
+    kind, name = entities[0]
+    if name:
+        click.echo(f"Completed updating config for {kind.removesuffix('s')} {name}.")
+    else:
+        click.echo(f"Completed updating default config for {kind} in the cluster.")
+
+
+def _upsertion(user: str, mechanism: str, text: str) -> ScramCredentialUpsertion:
+    """From `password=…` or `iterations=…,password=…`."""
+    match = _CREDENTIAL.fullmatch(text)
+    if match is None:
+        raise CommandFailed(f"{mechanism}: expected [password=PASSWORD] or [iterations=N,password=PASSWORD].")
+    iterations = MIN_ITERATIONS if match["iterations"] in (None, "-1") else int(match["iterations"])
+    if iterations < MIN_ITERATIONS:
+        raise CommandFailed(f"{mechanism}: iterations must be at least {MIN_ITERATIONS}, not {iterations}.")
+    return scram_users.upsertion(user, mechanism, match["password"], iterations)
+
+
+def _alter_quotas(admin: Admin, entities: Entities, *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
     allowed = IP_QUOTAS if entities[0][0] == "ips" else CLIENT_QUOTAS
     unknown = [name for name in (*set_, *remove) if name not in allowed]
     if unknown:
@@ -184,11 +234,6 @@ def alter_quotas(admin: Admin, entities: Entities, *, set_: Mapping[str, str], r
     for result in admin.ask(AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=ops)])).entries:
         if result.error_code:
             raise CommandFailed(describe_error(result.error_code, result.error_message))
-    kind, name = entities[0]
-    if name:
-        click.echo(f"Completed updating config for {kind.removesuffix('s')} {name}.")
-    else:
-        click.echo(f"Completed updating default config for {kind} in the cluster.")
 
 
 def _quota_value(name: str, text: str) -> float:

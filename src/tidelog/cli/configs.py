@@ -96,7 +96,7 @@ class ConfigEntity(NamedTuple):
 )
 @click.option("--delete-config", help="Options to remove, e.g. k1,k2.")
 def configs(**given: Any) -> None:
-    """Describe and alter options and quotas, with the flags of kafka-configs."""
+    """Describe and alter options, quotas and SCRAM users, with the flags of kafka-configs."""
     action = single_action(given, ACTIONS)
     check_applicable(given, action, ACTIONS_OF_OPTION)
     entities = entities_of(given)
@@ -109,11 +109,11 @@ def configs(**given: Any) -> None:
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
         is_quota = entities[0].kind in QUOTA_KINDS
         if action == "describe" and is_quota:
-            config_actions.describe_quotas(admin, entities)
+            config_actions.describe_clients(admin, entities)
         elif action == "describe":
             config_actions.describe_options(admin, *entities[0], everything=given["all"])
         elif is_quota:
-            config_actions.alter_quotas(admin, entities, set_=changes, remove=removals)
+            config_actions.alter_clients(admin, entities, set_=changes, remove=removals)
         else:
             config_actions.alter_options(admin, entities[0].kind, entities[0].name or "", set_=changes, remove=removals)
 

@@ -75,6 +75,10 @@ COMMANDS = {
     "topics": Command("tidelog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "configs": Command("tidelog.cli.configs:configs", "Describe and alter the options of topics, brokers and groups."),
     "acls": Command("tidelog.cli.acls:acls", "Add, remove and list access control lists."),
+    "users": Command("tidelog.cli.users:users", "List, add, change and remove SCRAM users."),
+    "delegation-tokens": Command(
+        "tidelog.cli.delegation_tokens:delegation_tokens", "Create, renew, expire and list delegation tokens."
+    ),
     "groups": Command("tidelog.cli.groups.groups_command:groups", "List, describe, reset and delete consumer groups."),
     "offsets": Command("tidelog.cli.offsets:offsets", "Print partition offsets: first, last, or by timestamp."),
     "reassign-partitions": Command(
@@ -112,6 +116,7 @@ COMMANDS = {
 }
 
 SCRIPTS = {
+    "tokens": "delegation-tokens",
     "server-start": "broker",
     "consumer-groups": "groups",
     "get-offsets": "offsets",
@@ -120,8 +125,8 @@ SCRIPTS = {
     "zookeeper-shell": "metadata",
     "zkCli": "metadata",
 }
-"""Kafka's tools whose command has another name: `tidelog kafka-get-offsets.sh …` runs `tidelog offsets …`. Other tools
-need no entry: `tidelog kafka-topics.sh …` runs `tidelog topics …`."""
+"""Other names of commands. Most are those of Kafka's tools: `tidelog kafka-get-offsets.sh …` runs `tidelog offsets …`.
+Other tools need no entry: `tidelog kafka-topics.sh …` runs `tidelog topics …`."""
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

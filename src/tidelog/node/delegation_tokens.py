@@ -14,6 +14,8 @@ from tidelog.security.delegation_tokens import TokenTable
 
 Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
 
+READS = 500
+"""Tokens that are read at a time: parsing them is work of the event loop, some milliseconds."""
 _QUERIES: Sequence[Operation] = (
     Watch(tree.DELEGATION_TOKEN),  # first, so that a change after the lists is noticed
     Children(tree.DELEGATION_TOKENS),
@@ -85,24 +87,26 @@ class TokenMirror:
         self._read((named & existing) | (existing - self._known), numbers)
 
     def _read(self, ids: Iterable[str], numbers: Sequence[int]) -> None:
+        """Read these tokens, some at a time; then the notifications count as seen."""
         wanted = sorted(ids)
+        part, rest = wanted[:READS], wanted[READS:]
 
         def take(result: StoreResult) -> None:
             if result.outcome != "ok":
                 self._read_all = True
                 self._read_changes()
                 return
-            for token_id, value in zip(wanted, result.values, strict=True):
+            for token_id, value in zip(part, result.values, strict=True):
                 self._take(token_id, value if isinstance(value, Node) else None)
-            self._seen = max([self._seen, *numbers])
-            self._is_reading = False
-            if self._read_again:
-                self._read_changes()
+            self._read(rest, numbers)
 
-        if wanted:
-            self._submit([Read(tree.delegation_token_path(token_id)) for token_id in wanted], take)
-        else:
-            take(StoreResult("ok"))
+        if part:
+            self._submit([Read(tree.delegation_token_path(token_id)) for token_id in part], take)
+            return
+        self._seen = max([self._seen, *numbers])
+        self._is_reading = False
+        if self._read_again:
+            self._read_changes()
 
     def _take(self, token_id: str, node: Node | None) -> None:
         if node is None:

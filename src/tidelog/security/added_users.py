@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidelog.errors import InvalidOption
 from tidelog.security import scram
 
-SALT_BYTES = 16
+SEED_BYTES = 32
 _PARTS = ("name", "password", "saltedpassword", "salt", "iterations")
 _FORM = "expected SCRAM-SHA-512=[name=NAME,password=PASSWORD]"
 
@@ -24,7 +24,7 @@ class User(NamedTuple):
 
 
 def with_password(name: str, mechanism: scram.Mechanism, password: str, entropy: Callable[[int], bytes]) -> User:
-    return _user(name, mechanism, password, entropy(SALT_BYTES), scram.MIN_ITERATIONS)
+    return _user(name, mechanism, password, _new_salt(entropy), scram.MIN_ITERATIONS)
 
 
 def parse(text: str, entropy: Callable[[int], bytes]) -> User:
@@ -50,7 +50,7 @@ def _parsed(mechanism: scram.Mechanism, given: dict[str, str], entropy: Callable
     iterations = given.get("iterations", str(scram.MIN_ITERATIONS))
     if not iterations.isdecimal() or not scram.MIN_ITERATIONS <= int(iterations) <= scram.MAX_ITERATIONS:
         raise _invalid(f"iterations must be a number from {scram.MIN_ITERATIONS} to {scram.MAX_ITERATIONS}")
-    salt = _decoded(given["salt"], "salt") if "salt" in given else entropy(SALT_BYTES)
+    salt = _decoded(given["salt"], "salt") if "salt" in given else _new_salt(entropy)
     if given.get("password"):
         return _user(given["name"], mechanism, given["password"], salt, int(iterations))
     if not given.get("saltedpassword"):
@@ -59,6 +59,11 @@ def _parsed(mechanism: scram.Mechanism, given: dict[str, str], entropy: Callable
         raise _invalid("saltedpassword needs the salt that was used")
     salted = _decoded(given["saltedpassword"], "saltedpassword")
     return User(given["name"], mechanism, scram.credential(mechanism, salted, salt, int(iterations)))
+
+
+def _new_salt(entropy: Callable[[int], bytes]) -> bytes:
+    """Of the form that unknown users have, too: else an answer would tell that the user exists."""
+    return scram.salt_of(entropy(SEED_BYTES))
 
 
 def _user(name: str, mechanism: scram.Mechanism, password: str, salt: bytes, iterations: int) -> User:

@@ -4,12 +4,14 @@ The controller decides about the first three, for the principal that this broker
 clients may send none of them, nor may those that logged in with a token.
 """
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
 from tidelog.api.context import Context, Pending
 from tidelog.api.to_controller import submit
 from tidelog.errors import ErrorCode
+from tidelog.security.acls import AclOperation, ResourceType
 from tidelog.security.delegation_tokens import USER, Principal, Token, principal_of
 from tidelog.wire.messages.security.delegation_tokens import (
     CreateDelegationTokenRequest,
@@ -64,10 +66,23 @@ def describe(request: DescribeDelegationTokenRequest, context: Context) -> Descr
     return DescribeDelegationTokenResponse(tokens=[_described(token, tokens.hmac(token.id)) for token in found])
 
 
-def sees_itself(described: DescribedDelegationToken, context: Context) -> bool:
-    """Whether the client sees this token without any rule."""
-    token = context.broker.tokens.table.get(described.token_id)
-    return token is not None and token.is_about(principal_of(context.principal))
+def keep_visible(
+    response: DescribeDelegationTokenResponse,
+    context: Context,
+    sees: Callable[[AclOperation, ResourceType, str], bool],
+) -> None:
+    """Leave the tokens that the client may see: owners, requesters and renewers see theirs without any rule."""
+    client, table = principal_of(context.principal), context.broker.tokens.table
+
+    def is_shown(described: DescribedDelegationToken) -> bool:
+        token = table.get(described.token_id)
+        return token is not None and (
+            token.is_about(client)
+            or sees(AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.id)
+            or sees(AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner))
+        )
+
+    response.tokens = [token for token in response.tokens if is_shown(token)]
 
 
 def may_use_tokens(request: Any, context: Context) -> bool:
@@ -89,6 +104,12 @@ def owner_of(request: CreateDelegationTokenRequest, context: Context) -> Princip
     if request.owner_principal_name:
         return Principal(request.owner_principal_type or "", request.owner_principal_name)
     return principal_of(context.principal)
+
+
+def foreign_owner(request: CreateDelegationTokenRequest, context: Context) -> str | None:
+    """The owner, if that is somebody else; None also for clients that may not use tokens: `create` refuses them."""
+    owner = str(owner_of(request, context))
+    return None if owner == context.principal or not may_use_tokens(request, context) else owner
 
 
 def refused_creation(
