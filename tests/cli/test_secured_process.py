@@ -4,11 +4,15 @@ import json
 
 import click
 import pytest
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
+from tests.waiting import wait_for
 from tidelog.cli.main import COMMANDS
 from tidelog.cli.main import tidelog as root
 from tidelog.client.options import ConsumerOptions, ProducerOptions
-from tidelog.client.properties import keywords
+from tidelog.client.properties import keywords, login
+from tidelog.config import properties
+from tidelog.shell import transport
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Consumer
 from tidelog.testing import Cluster
@@ -36,6 +40,21 @@ RUNS = {
         (*REACHED, "--describe", "--group", "readers"),
         (*REACHED, "--group", "readers", "--topic", "t", "--reset-offsets", "--to-earliest", "--execute"),
     ],
+    "acls": [
+        (*REACHED, "--add", "--allow-principal", "User:bob", "--operation", "Describe", "--topic", "nothing"),
+        (*REACHED, "--list"),
+        (
+            *REACHED,
+            "--remove",
+            "--force",
+            "--allow-principal",
+            "User:bob",
+            "--operation",
+            "Describe",
+            "--topic",
+            "nothing",
+        ),
+    ],
     "offsets": [(*REACHED, "--topic", "t")],
     "reassign-partitions": [
         (*REACHED, "--topics-to-move-json-file", "{topics}", "--broker-list", "0,1", "--generate"),
@@ -60,6 +79,7 @@ RUNS = {
     "produce": [(*REACHED, "--topic", "t")],
     "consume": [(*REACHED, "--topic", "t", "--from-beginning", "--max-messages", "1", "--group", "others")],
     "status": [REACHED],
+    "explain access": [("--principal", "User:bob", "--topic", "t", *REACHED)],
     "explain broker": [("0", *REACHED)],
     "explain cluster": [REACHED],
     "explain group": [("readers", *REACHED)],
@@ -164,3 +184,24 @@ def test_no_command_works_without_the_options(tidelog, secured, tmp_path):
     result = tidelog("topics", "--list", "--bootstrap-server", secured.bootstrap, "--command-config", str(file))
     assert result.code == 1
     assert "refuses user 'admin'" in result.err
+
+
+def test_a_user_without_a_right_is_told_so(tidelog, secured, tmp_path, monkeypatch):
+    monkeypatch.setattr(transport, "DENIED_MS", 0)
+    admin = AdminClient(secured.client_options)
+    added = UserScramCredentialUpsertion("bob", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"builder")
+    admin.alter_user_scram_credentials([added])["bob"].result(30)
+    own = {**secured.security.client_options(), "sasl.jaas.config": login("SCRAM-SHA-512", "bob", "builder")}
+    file = tmp_path / "client.properties"
+    file.write_text(properties.text(own))
+    reached = ("--bootstrap-server", secured.bootstrap, "--command-config", str(file))
+
+    def knows_bob():
+        return tidelog("topics", "--list", *reached).code == 0
+
+    wait_for(knows_bob, "bob can log in")
+    assert tidelog("topics", "--list", *reached).lines == []
+    for command, more in (("consume", ("--from-beginning",)), ("produce", ())):
+        result = tidelog(command, "--topic", "t", *more, *reached, given=b"hello\n")
+        assert result.code == 1
+        assert "TOPIC_AUTHORIZATION_FAILED" in result.err

@@ -32,6 +32,8 @@ T = TypeVar("T")
 FOREVER = 2**62
 """A monotonic time in ms that is never reached."""
 _CLOSE_MS = 30_000
+DENIED_MS = 5_000
+"""How long a topic must be denied until that is an error: a new ACL takes up to a second to reach all brokers."""
 
 
 class _Blocking:
@@ -51,17 +53,29 @@ class _Blocking:
 
     def _topic(self, topic: str, timeout: float) -> "TopicInfo":
         """A topic's metadata; ApiError UNKNOWN_TOPIC_OR_PARTITION if the topic does not appear within `timeout`
-        seconds, REQUEST_TIMED_OUT if no broker answers."""
+        seconds, TOPIC_AUTHORIZATION_FAILED if it may not be described for a while, REQUEST_TIMED_OUT if no broker
+        answers."""
         client = self._sockets.client
         metadata = client.metadata
 
         def is_known() -> bool:
             return topic in metadata.topics and bool(metadata.topics[topic].partitions)
 
+        def is_denied() -> bool:
+            return topic in metadata.topics and metadata.topics[topic].error is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
         if not is_known():
             client.cluster.add_topics([topic], now())
             self._sockets.carry_out(client.wake(now()))
-        if not self._run_until(is_known, now().mono + int(timeout * 1000)):
+        began = now().mono
+
+        def is_decided() -> bool:
+            return is_known() or (is_denied() and now().mono >= began + DENIED_MS)
+
+        self._run_until(is_decided, began + int(timeout * 1000))
+        if not is_known():
+            if is_denied():
+                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no access to topic {topic}")
             if not metadata.updates:
                 raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"no broker answered in {timeout:g} s")
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist")
