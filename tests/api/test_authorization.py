@@ -7,7 +7,7 @@ from tidelog.api.authorization import GUARDS, authorize
 from tidelog.api.registry import APIS
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ErrorCode
-from tidelog.model import Time
+from tidelog.model import NO_ID, Time
 from tidelog.node.authorizer import Authorizer
 from tidelog.security.acls import (
     CLUSTER_NAME,
@@ -90,8 +90,8 @@ def request(key, /, **values):
 
 ACL = {"resource_type": 2, "resource_type_filter": 2, "operation": 3, "permission_type": 3}
 CASES = [
-    (0, None, {}, [{"TransactionalId WRITE", "Topic WRITE"}]),
-    (0, None, {"transactional_id": None}, [{"Topic WRITE"}]),
+    (0, 12, {}, [{"TransactionalId WRITE", "Topic WRITE"}]),
+    (0, 12, {"transactional_id": None}, [{"Topic WRITE"}]),
     (2, None, {}, [{"Topic DESCRIBE"}]),
     *((key, None, {}, [{"Cluster CLUSTER_ACTION"}]) for key in (4, 5, 6, 7, 56)),
     (8, 9, {}, [{"Group READ", "Topic READ"}]),
@@ -252,6 +252,18 @@ def test_a_deny_refuses_what_is_allowed_and_a_super_user_is_never_refused(case):
     assert is_refused(verdict)
     verdict, _ = judge(case, denied, **{"super.users": "User:bob;User:alice"})
     assert not is_refused(verdict)
+
+
+@pytest.mark.parametrize("topic_id", [NO_ID, b"nobody knows it."])
+def test_an_id_that_is_not_known_is_for_the_handler_to_refuse(topic_id):
+    """As in Kafka: UNKNOWN_TOPIC_ID, not that access is denied."""
+    values = {"transactional_id": None, "name": "", "topic_id": topic_id}
+    for key, version in ((0, 13), (8, 10)):
+        verdict, _ = judge((key, version, values, []), rules(["Group READ"]))
+        assert verdict is None
+        known = {**values, "topic_id": b"t".ljust(16, b".")}
+        verdict, _ = judge((key, version, known, []), rules(["Group READ"]))
+        assert refusal_codes(verdict) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
 def test_until_the_rules_are_known_only_super_users_are_allowed():

@@ -39,6 +39,10 @@ DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.AL
 IDEMPOTENT_WRITE = AclOperation.IDEMPOTENT_WRITE
 
 CREATE_REFUSED = "Authorization failed."
+PRODUCE_BY_ID_SINCE = 13
+OFFSETS_BY_ID_SINCE = 10
+NO_IDS = 32_767
+"""More than any version."""
 FETCH_BY_GROUP_SINCE = 8
 CODE_OF_GROUP_SINCE = 2
 """Since this version OffsetFetch has a code for the whole group."""
@@ -72,9 +76,12 @@ class Caller:
         """As `may`, for what only filters an answer: a denial is nothing to log."""
         return self.access.allows(operation, resource_type, name)
 
-    def topic(self, name: str | None, topic_id: bytes) -> str | None:
-        """The topic's name; None for an id that is not known here: the handler refuses it."""
-        return self.context.broker.topic_name(topic_id) if topic_id != NO_ID else name
+    def topic(self, name: str | None, topic_id: bytes, ids_since: int = NO_IDS) -> str | None:
+        """The topic's name; None for an id that is not known here: the handler refuses it. From version `ids_since` on
+        there are only ids."""
+        if topic_id != NO_ID:
+            return self.context.broker.topic_name(topic_id)
+        return name if self.context.version < ids_since else None
 
 
 Guard = Callable[[Any, Caller], Verdict | None]
@@ -191,11 +198,11 @@ def _named(operation: AclOperation, resource_type: ResourceType, field: str = "n
     return test
 
 
-def _topic(operation: AclOperation) -> Test:
-    """The entry is a topic by its name or its id."""
+def _topic(operation: AclOperation, ids_since: int) -> Test:
+    """The entry is a topic by its name, from this version on by its id."""
 
     def test(entry: Any, caller: Caller) -> ErrorCode:
-        name = caller.topic(entry.name, entry.topic_id)
+        name = caller.topic(entry.name, entry.topic_id, ids_since)
         allowed = name is None or caller.may(operation, TOPIC, name)
         return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -221,11 +228,11 @@ def _produce(request: Any, caller: Caller) -> Verdict | None:
 
 def _written(request: Any, caller: Caller) -> Verdict | None:
     """As `_entries` does, in fewer calls: most requests are these, and most are allowed."""
-    allows, api = caller.access.allows, caller.api
+    allows, api, by_id = caller.access.allows, caller.api, caller.context.version >= PRODUCE_BY_ID_SINCE
     denied = [
         index
         for index, topic in enumerate(request.topic_data)
-        if (name := topic.name if topic.topic_id == NO_ID else caller.topic(None, topic.topic_id)) is not None
+        if (name := caller.topic(None, topic.topic_id) if by_id else topic.name) is not None
         and not allows(WRITE, TOPIC, name, api)
     ]
     if not denied:
@@ -292,7 +299,7 @@ def _visible_topics(group: Any, caller: Caller) -> tuple[Any, list[Any]]:
 
     visible, hidden = [], []
     for topic in group.topics or ():
-        name = caller.topic(topic.name, getattr(topic, "topic_id", NO_ID))
+        name = caller.topic(topic.name, getattr(topic, "topic_id", NO_ID), OFFSETS_BY_ID_SINCE)
         if name is None or caller.may(DESCRIBE, TOPIC, name):
             visible.append(topic)
         else:
@@ -537,7 +544,7 @@ GUARDS: dict[int, Guard | None] = {
     5: _on_cluster(CLUSTER_ACTION),
     6: _on_cluster(CLUSTER_ACTION),
     7: _on_cluster(CLUSTER_ACTION),
-    8: _both(_of_group(READ), _entries(_topic(READ))),
+    8: _both(_of_group(READ), _entries(_topic(READ, OFFSETS_BY_ID_SINCE))),
     9: _offset_fetch,
     10: _find_coordinator,
     11: _of_group(READ),

@@ -122,8 +122,10 @@ ENTRIES: dict[int, tuple[Entries, ...]] = {
         ),
     ),
     44: (_RESOURCES,),
+    45: (_entries("topics", "responses", "name", inner=_OFFSETS),),
     47: (_entries("topics", "topics", "name", inner=_OFFSETS),),
     49: (_entries("entries", "entries", inner=_entries("entity", "entity", "entity_type", "entity_name")),),
+    50: (_entries("users", "results"),),
     51: (
         _entries("deletions", "results", "name=user"),
         _entries("upsertions", "results", "name=user"),
