@@ -115,6 +115,8 @@ def test_every_change_is_announced_once_and_the_latest_are_kept(cluster, monkeyp
         (creation("kafka-cluster", kind=CLUSTER, operation="ALTER"), 0),
         (creation(principal="alice"), INVALID),
         (creation(principal="User:"), 0),
+        (creation(kind=99), INVALID),
+        (creation(pattern=-1), INVALID),
         (creation(host="nowhere at all"), 0),
         (creation("no topic's name / at all"), 0),
         (creation("g", kind=GROUP, operation="CLUSTER_ACTION"), 0),
@@ -178,6 +180,14 @@ def test_filters_find_what_kafka_finds(cluster):
     assert found(operation=AclOperation.ALL) == []
     assert found(permission_type=Permission.DENY) == []
     assert found("missing", TOPIC, LITERAL) == []
+
+
+def test_a_filter_that_means_nothing_is_refused_and_others_are_not(cluster):
+    create(cluster, creation())
+    assert described(cluster, kind=99) == described(cluster, operation=99) == {}
+    filters = [wanted(DeleteAclsFilter, operation=99), wanted(DeleteAclsFilter)]
+    results = cluster.ask(DeleteAclsRequest(filters=filters)).filter_results
+    assert [(each.error_code, len(each.matching_acls)) for each in results] == [(INVALID, 0), (0, 1)]
 
 
 def test_what_two_filters_match_is_returned_for_both(cluster):

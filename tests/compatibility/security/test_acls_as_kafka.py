@@ -14,6 +14,7 @@ from tests.compatibility.differential import brokers
 from tests.compatibility.differential.comparison import differences
 from tests.compatibility.differential.side import Side
 from tests.compatibility.differential.wire import KEYS, Connection
+from tests.compatibility.security import acl_script
 from tests.compatibility.security.acl_rows import OPEN, ROWS, Ground, Row, prepared
 from tests.ports import free_ports
 from tests.processes import Processes
@@ -95,7 +96,12 @@ def _recorded(administrator: Side, client: Client) -> dict[str, Any]:
     ground = prepared(administrator)
     client.names = administrator.names
     rights = Rights(administrator, client)
-    found = {}
+    acl_script.run(administrator)
+    for whose, given in acl_script.RIGHTS.items():
+        rights.give(given)
+        acl_script.show_operations(client, whose)
+    acl_script.show_operations(administrator, "a super user's")
+    found = dict(administrator.answers + client.answers)
     for row in ROWS:
         for step, given in steps(row):
             rights.give(given)
@@ -201,6 +207,15 @@ def _names_of_codes(answer: Any) -> set[str]:
 
 def _name_of(code: Any) -> str:
     return code if isinstance(code, str) else ErrorCode(code).name
+
+
+def test_acl_requests_and_the_operations_that_are_shown_are_answered_as_by_kafka(recordings):
+    ours, theirs = recordings
+    assert ours.keys() == theirs.keys()
+    scripted = [label for label in ours if not any(label.startswith(f"{row.name}: ") for row in ROWS)]
+    assert len(scripted) > 150
+    found = [(label, *each) for label in scripted for each in differences(ours[label], theirs[label])]
+    assert not found, "(request, where, Tidelog, Kafka)\n" + "\n".join(map(str, found))
 
 
 def test_every_api_has_a_row():

@@ -6,19 +6,15 @@ from typing import Any
 from tidelog.api import to_controller
 from tidelog.api.context import Context, Pending
 from tidelog.errors import ErrorCode, ProtocolViolation
-from tidelog.security.acls import AclOperation, PatternType, Permission, ResourceType
-from tidelog.wire.messages.security.acls import DescribeAclsRequest
+from tidelog.wire.messages.security.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from tidelog.wire.refusals import refuse
 
-_KNOWN = {
-    "resource_type": frozenset(ResourceType),
-    "resource_type_filter": frozenset(ResourceType),
-    "pattern_type_filter": frozenset(PatternType),
-    "resource_pattern_type": frozenset(PatternType),
-    "operation": frozenset(AclOperation),
-    "permission_type": frozenset(Permission),
-}
 UNKNOWN = 0
+_NUMBERS = (
+    *("resource_type", "resource_pattern_type", "operation", "permission_type"),
+    *("resource_type_filter", "pattern_type_filter"),
+)
+_LISTS = {CreateAclsRequest: "creations", DeleteAclsRequest: "filters"}
 
 
 def submit(request: Any, context: Context) -> Any | Pending:
@@ -30,16 +26,10 @@ def submit(request: Any, context: Context) -> Any | Pending:
 
 
 def check_known(request: Any) -> None:
-    """ProtocolViolation if the request names a type or an operation that does not exist: Kafka cannot parse it, either,
-    and closes the connection, whoever sent it."""
-    entries = (
-        [request] if isinstance(request, DescribeAclsRequest) else getattr(request, _LISTS[type(request).__name__])
-    )
+    """ProtocolViolation if the request has the number of UNKNOWN: Kafka does not parse it, and closes the connection,
+    whoever sent it. Other numbers that mean nothing are refused where they are used."""
+    entries = [request] if isinstance(request, DescribeAclsRequest) else getattr(request, _LISTS[type(request)])
     for entry in entries:
-        for field, known in _KNOWN.items():
-            value = getattr(entry, field, None)
-            if value is not None and (value == UNKNOWN or value not in known):
-                raise ProtocolViolation(f"{field} {value} of an ACL does not exist")
-
-
-_LISTS = {"CreateAclsRequest": "creations", "DeleteAclsRequest": "filters"}
+        for field in _NUMBERS:
+            if getattr(entry, field, None) == UNKNOWN:
+                raise ProtocolViolation(f"{field} of an ACL is UNKNOWN")

@@ -6,7 +6,8 @@ node counts as no ACLs here: whoever creates one for its resource replaces it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeVar
 
 from tidelog.controller import acl_tree, tree
 from tidelog.controller.controller_term import ControllerTerm
@@ -41,6 +42,8 @@ from tidelog.wire.messages.security.acls import (
     DescribeAclsResponse,
 )
 from tidelog.wire.refusals import refuse
+
+Number = TypeVar("Number", bound=IntEnum)
 
 NOTIFICATIONS = 100
 """Notifications of each kind that are kept; older ones go when new ones come."""
@@ -126,7 +129,7 @@ def delete_acls(term: ControllerTerm, request: DeleteAclsRequest) -> Steps[Delet
     stored = yield from _read((yield from _candidates(filters)))
     slices = Slices()
     matching: dict[BindingFilter, list[Binding]] = {}
-    for each in dict.fromkeys(filters):
+    for each in dict.fromkeys(each for each in filters if _is_known(each)):
         found = matching[each] = []
         named = _named(each)
         for pattern in stored if named is None else (named,):
@@ -140,7 +143,10 @@ def delete_acls(term: ControllerTerm, request: DeleteAclsRequest) -> Steps[Delet
     yield from _write(term, changed)
     return DeleteAclsResponse(
         filter_results=[
-            DeleteAclsFilterResult(matching_acls=[_matching(b) for b in matching[each]]) for each in filters
+            DeleteAclsFilterResult(matching_acls=[_matching(b) for b in matching[each]])
+            if each in matching
+            else DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown filter.")
+            for each in filters
         ]
     )
 
@@ -163,21 +169,32 @@ def _matching(binding: Binding) -> DeleteAclsMatchingAcl:
 
 def _filter(named: DescribeAclsRequest | DeleteAclsFilter) -> BindingFilter:
     return BindingFilter(
-        ResourceType(named.resource_type_filter),
+        _known(ResourceType, named.resource_type_filter),
         named.resource_name_filter,
-        PatternType(named.pattern_type_filter),
+        _known(PatternType, named.pattern_type_filter),
         named.principal_filter,
         named.host_filter,
-        AclOperation(named.operation),
-        Permission(named.permission_type),
+        _known(AclOperation, named.operation),
+        _known(Permission, named.permission_type),
     )
+
+
+def _known(kind: type[Number], number: int) -> Number:
+    """UNKNOWN for a number that means nothing."""
+    return kind(number if number in kind.__members__.values() else 0)
+
+
+def _is_known(wanted: BindingFilter) -> bool:
+    return 0 not in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission)
 
 
 def _binding(creation: AclCreation) -> Binding:
+    resource_type, pattern_type = creation.resource_type, creation.resource_pattern_type
     pattern = ResourcePattern(
-        ResourceType(creation.resource_type), creation.resource_name, PatternType(creation.resource_pattern_type)
+        _known(ResourceType, resource_type), creation.resource_name, _known(PatternType, pattern_type)
     )
-    acl = Acl(creation.principal, creation.host, AclOperation(creation.operation), Permission(creation.permission_type))
+    operation, permission = creation.operation, creation.permission_type
+    acl = Acl(creation.principal, creation.host, _known(AclOperation, operation), _known(Permission, permission))
     return Binding(pattern, acl)
 
 
@@ -185,7 +202,7 @@ def _is_specific(binding: Binding) -> bool:
     pattern, acl = binding
     return (
         pattern.resource_type != ResourceType.ANY
-        and pattern.pattern_type in acl_tree.ROOTS
+        and pattern.pattern_type not in (PatternType.ANY, PatternType.MATCH)
         and acl.operation != AclOperation.ANY
         and acl.permission != Permission.ANY
     )
@@ -198,6 +215,10 @@ def _fault(binding: Binding) -> str | None:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not pattern.name:
         return "Invalid empty resource name"
+    numbers = (pattern.resource_type, pattern.pattern_type, acl.operation, acl.permission)
+    for what, number in zip(("resourceType", "patternType", "operation", "permissionType"), numbers, strict=True):
+        if number == 0:
+            return f"Invalid {what} UNKNOWN"
     if ":" not in acl.principal:
         return (
             f"Could not parse principal from `{acl.principal}` "
