@@ -118,6 +118,7 @@ GROUPS = (
     ("tests/compatibility/test_history.py", "kafka"),
     ("tests/compatibility/test_same_on_kafka.py", "kafka"),
     ("tests/shell/test_client_security_java.py", "kafka"),
+    ("tests/shell/test_delegation_tokens_java.py", "kafka"),
     ("tests/cli/test_metadata_java.py", "zookeeper"),
     ("tests/cli/test_up_java.py", "zookeeper"),
     ("tests/compatibility/test_documents.py", "zookeeper"),

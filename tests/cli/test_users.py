@@ -14,7 +14,7 @@ HEADER = ["USER", "MECHANISM", "ITERATIONS"]
 
 @pytest.fixture(scope="module")
 def cluster():
-    with Cluster(brokers=1, options=WANTS) as started:
+    with Cluster(brokers=1, options={**WANTS, "connection.failed.authentication.delay.ms": "0"}) as started:
         yield started
 
 

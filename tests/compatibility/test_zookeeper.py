@@ -19,6 +19,7 @@ from tests.compatibility.support import Load, Topic, assert_exact, controller_of
 from tests.ensemble import Ensemble
 from tests.processes import Processes
 from tests.shell.killed_with_acls import check_acls_survive
+from tests.shell.killed_with_tokens import check_tokens_survive
 from tests.waiting import wait_for
 
 TERM_MS = 3000
@@ -282,6 +283,20 @@ def test_acls_survive_a_kill(zookeeper, tmp_path, free_ports):
         assert json.loads(tree.get("/kafka-acl-extended/prefixed/Topic/fl")[0]) == {"version": 1, "acls": [entry]}
         assert tree.get_children("/kafka-acl/Topic") == ["percent:a%2Fb"]
         assert tree.get("/kafka-acl-changes/acl_changes_0000000000")[0] == b"TOPIC:t"
+    finally:
+        tree.stop()
+        tree.close()
+
+
+def test_delegation_tokens_survive_a_kill(zookeeper, tmp_path, free_ports):
+    place = f"{zookeeper.hosts}/compatibility/{next(CHROOTS)}"
+    made = check_tokens_survive(tmp_path, free_ports(3), {"zookeeper.connect": place})
+    tree = KazooClient(place, timeout=OPERATOR_S)
+    tree.start()
+    try:
+        kept = json.loads(tree.get(f"/delegation_token/tokens/{made.token_id}")[0])
+        assert (kept["version"], kept["owner"], kept["maxTimestamp"]) == (3, "User%3Aalice", made.max_timestamp_ms)
+        assert tree.get("/delegation_token/token_changes/token_change_0000000000")[0] == made.token_id.encode()
     finally:
         tree.stop()
         tree.close()

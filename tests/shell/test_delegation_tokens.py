@@ -21,7 +21,11 @@ from tidelog.wire.messages.security.delegation_tokens import (
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 
 SECRET = "the cluster's secret"
-OPTIONS = {**WANTS, "delegation.token.secret.key": SECRET}
+OPTIONS = {
+    **WANTS,
+    "delegation.token.secret.key": SECRET,
+    "connection.failed.authentication.delay.ms": "0",  # tests wait for refusals
+}
 
 
 @pytest.fixture(scope="module")

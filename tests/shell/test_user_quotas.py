@@ -1,24 +1,19 @@
 """A user's quota slows down exactly that user: one who logs in with SCRAM, and one with a certificate."""
 
-from base64 import b64encode
-from contextlib import suppress
-
 import pytest
 
 from tests.shell.authority import Authority, connect, port_of
+from tests.shell.logins import log_in
 from tests.shell.test_sasl import WANTS, Wire, add_user
 from tests.waiting import wait_for
-from tidelog.security.sasl import client_exchange
 from tidelog.testing import Cluster
 from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from tidelog.wire.messages.cluster.describe_client_quotas import DescribeClientQuotasRequest
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from tidelog.wire.records import Record, build
 
 USERS = ("slow-scram", "fast-scram", "slow-tls", "fast-tls")
 SLOW = ("slow-scram", "slow-tls")
-MECHANISM = "SCRAM-SHA-512"
 RECORDS = build([Record(0, 1, b"k", b"x" * 10_000)])
 
 
@@ -56,17 +51,7 @@ class Secured(Wire):
             self.sock = connect(authority, port_of(broker), authority.store(user, common_name=user))
         else:
             super().__init__(port_of(broker, "SASL_PLAINTEXT"))
-            self._log_in(user)
-
-    def _log_in(self, user):
-        self.ask(17, 1, SaslHandshakeRequest(mechanism=MECHANISM))
-        exchange = client_exchange(MECHANISM, user, "secret", b64encode(bytes(18)).decode())
-        token = next(exchange)
-        with suppress(StopIteration):
-            while True:
-                answer = self.ask(36, 2, SaslAuthenticateRequest(auth_bytes=token))
-                assert answer.error_code == 0
-                token = exchange.send(bytes(answer.auth_bytes))
+            assert log_in(self, user, "secret").error_code == 0
 
 
 @pytest.mark.parametrize("user", USERS)

@@ -37,6 +37,7 @@ def _options(keystore: Path, ports: dict[str, int]) -> dict[str, str]:
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(keystore),
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "delegation.token.secret.key": "the secret",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
         + ",".join(f"{name}:{name}" for name in ports),
     }
