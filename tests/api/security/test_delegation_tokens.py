@@ -86,6 +86,18 @@ def test_renewers_are_users():
     assert (answer.principal_name, answer.token_requester_principal_name) == ("alice", "alice")
 
 
+def test_a_thousand_principals_are_enough():
+    renewers = [CreatableRenewers(principal_type="User", principal_name="g")] * 1001
+    asking = asked_by("User:alice")
+    assert handlers.create(CreateDelegationTokenRequest(renewers=renewers[:-1]), asking) is PENDING
+    answer = handlers.create(CreateDelegationTokenRequest(renewers=renewers), asking)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    owners = [DescribeDelegationTokenOwner(principal_type="User", principal_name="g")] * 1001
+    assert handlers.describe(DescribeDelegationTokenRequest(owners=owners[:-1]), asking).error_code == 0
+    answer = handlers.describe(DescribeDelegationTokenRequest(owners=owners), asking)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
 def test_without_a_secret_tokens_are_disabled():
     asking = asked_by("User:alice")
     asking.broker.tokens.table = TokenTable(None)

@@ -28,11 +28,15 @@ from tidelog.wire.messages.security.delegation_tokens import (
 
 ANONYMOUS = Principal(USER, "ANONYMOUS")
 NONE = -1
+MOST_PRINCIPALS = 1000
+"""In one request: a million of them would hold up the broker."""
 
 
 def create(request: CreateDelegationTokenRequest, context: Context) -> CreateDelegationTokenResponse | Pending:
     if not may_use_tokens(request, context):
         return refused_creation(request, context, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    if len(request.renewers) > MOST_PRINCIPALS:
+        return refused_creation(request, context, ErrorCode.INVALID_REQUEST)
     if any(renewer.principal_type != USER for renewer in request.renewers):
         return refused_creation(request, context, ErrorCode.INVALID_PRINCIPAL_TYPE)
     return _submit(request, context)
@@ -59,6 +63,8 @@ def describe(request: DescribeDelegationTokenRequest, context: Context) -> Descr
     tokens = context.broker.tokens.table
     if not tokens.is_enabled:
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    if len(request.owners or ()) > MOST_PRINCIPALS:
+        return DescribeDelegationTokenResponse(error_code=ErrorCode.INVALID_REQUEST)
     found = list(tokens)
     if request.owners is not None:
         owners = {Principal(owner.principal_type, owner.principal_name) for owner in request.owners}
