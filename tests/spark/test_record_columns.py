@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from tidelog.client.fetcher import FetchedBatches
 from tidelog.errors import ApiError
+from tidelog.model import TopicPartition
+from tidelog.spark.reading import task
 from tidelog.spark.reading.record_columns import LANES, Batch, binary_array, columns, headers
 from tidelog.wire import record_format, records
 from tidelog.wire.records import HEADER_BYTES, Record
@@ -108,3 +111,17 @@ def test_what_is_no_record_is_refused_or_read_alike(content, data, many):
     assert len(headers(raw, found)) == len(found.offsets)
     keys, values = binary_array(raw, found.keys).to_pylist(), binary_array(raw, found.values).to_pylist()
     assert list(zip(found.offsets.tolist(), keys, values, strict=True))[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("at_once", [1, 2_500, 10_000_000])
+def test_what_inflates_to_much_becomes_several_tables(monkeypatch, at_once):
+    """A few kilobytes of fetched data may inflate to gigabytes."""
+    monkeypatch.setattr(task, "INFLATED_AT_ONCE", at_once)
+    raw = b"".join(
+        records.build([Record(0, 1, b"k", b"%d" % number * 1000)], base_offset=number, compression=1)
+        for number in range(6)
+    )
+    fetched = FetchedBatches(TopicPartition("t", 0), 0, raw, list(records.batches(raw)))
+    tables = [columns(data, places) for data, places in task._payloads(fetched)]
+    assert [offset for found in tables for offset in found.offsets.tolist()] == list(range(6))
+    assert len(tables) == {1: 6, 2_500: 2, 10_000_000: 1}[at_once]

@@ -15,6 +15,7 @@ from typing import Any
 from tidelog.wire.message import Field, Kind, fields, string
 from tidelog.wire.primitives import (
     MAX_ARRAY,
+    MAX_TAGGED_FIELDS,
     check_tagged_fields,
     read_uvarint,
     refuse,
@@ -203,7 +204,7 @@ class _Decoder(Source):
         with self.block(f"if {count}:"):
             with self.block(f"if {count} > 127:"):
                 self.line(f"{count}, p = varint(b, p - 1)")
-            self.line(f"if {count} * 2 > n - p: check_tags({count}, n - p)")
+            self.line(f"if {count} > {MAX_TAGGED_FIELDS} or {count} * 2 > n - p: check_tags({count}, n - p)")
             with self.block(f"for _ in range({count}):"):
                 self.tagged_field(tagged, cls, values)
         return values

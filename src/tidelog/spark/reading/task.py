@@ -30,6 +30,9 @@ from tidelog.wire.records import HEADER_BYTES, BatchHeader, payload_of
 MAX_IDLE_CONSUMERS = 4
 """A worker also serves queries with other options; beyond this number the oldest consumer is closed."""
 
+INFLATED_AT_ONCE = 64 * 1024 * 1024
+"""Bytes of decompressed records above which a table is made of them."""
+
 _idle_consumers: dict[tuple[str, ConsumerOptions], Consumer] = {}
 
 
@@ -150,12 +153,12 @@ def _check_identity(consumer: Consumer, part: Range, losses: Losses) -> None:
 
 def batch(fetched_batches: FetchedBatches, part: Range, offset: int) -> Iterator[pa.RecordBatch]:
     """The fetched records in the range, from `offset` on; nothing if there are none."""
-    data, places = _payloads(fetched_batches)
-    found = record_columns.columns(data, places)
-    found = found.only((found.offsets >= max(fetched_batches.start, offset)) & (found.offsets < part.end))
-    if len(found.offsets):
-        arrays = [FIELDS[name](data, found, part) for name in part.columns]
-        yield pa.RecordBatch.from_arrays(arrays, names=list(part.columns))
+    for data, places in _payloads(fetched_batches):
+        found = record_columns.columns(data, places)
+        found = found.only((found.offsets >= max(fetched_batches.start, offset)) & (found.offsets < part.end))
+        if len(found.offsets):
+            arrays = [FIELDS[name](data, found, part) for name in part.columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(part.columns))
 
 
 FIELDS: dict[str, Callable[[bytes, record_columns.Columns, Range], Any]] = {
@@ -171,16 +174,33 @@ FIELDS: dict[str, Callable[[bytes, record_columns.Columns, Range], Any]] = {
 """Each column; only the requested ones are built."""
 
 
-def _payloads(fetched_batches: FetchedBatches) -> tuple[bytes, list[record_columns.Batch]]:
-    """Where the records of the batches are: in the fetched data, or in one buffer of what was decompressed."""
+def _payloads(fetched_batches: FetchedBatches) -> Iterator[tuple[bytes, list[record_columns.Batch]]]:
+    """Where the records of the batches are: in the fetched data, or in a buffer of what was decompressed. There are
+    several buffers if it is much: a few kilobytes may inflate to many megabytes."""
     if not any(each.compression for each in fetched_batches.batches):
-        return fetched_batches.raw, [
-            _located(each, each.position + HEADER_BYTES, each.end) for each in fetched_batches.batches
-        ]
-    payloads = [payload_of(fetched_batches.raw, each) for each in fetched_batches.batches]
-    ends = list(accumulate(map(len, payloads)))
-    places = zip(fetched_batches.batches, payloads, ends, strict=True)
-    return b"".join(payloads), [_located(each, end - len(payload), end) for each, payload, end in places]
+        places = [_located(each, each.position + HEADER_BYTES, each.end) for each in fetched_batches.batches]
+        yield fetched_batches.raw, places
+        return
+    payloads: list[bytes] = []
+    batches: list[BatchHeader] = []
+    size = 0
+    for each in fetched_batches.batches:
+        payloads.append(payload_of(fetched_batches.raw, each))
+        batches.append(each)
+        size += len(payloads[-1])
+        if size > INFLATED_AT_ONCE:
+            yield _joined(batches, payloads)
+            payloads, batches, size = [], [], 0
+    if batches:
+        yield _joined(batches, payloads)
+
+
+def _joined(batches: list[BatchHeader], payloads: list[bytes]) -> tuple[bytes, list[record_columns.Batch]]:
+    ends = accumulate(map(len, payloads))
+    located = [
+        _located(each, end - len(payload), end) for each, payload, end in zip(batches, payloads, ends, strict=True)
+    ]
+    return b"".join(payloads), located
 
 
 def _located(batch: BatchHeader, start: int, end: int) -> record_columns.Batch:
