@@ -32,11 +32,12 @@ from tidelog.wire import record_format
 from tidelog.wire.records import HEADER_BYTES
 
 MEGABYTE = 1024 * 1024
-CANARY = "canary"
+CANARY = "tweets"
 TOPICS: dict[str, dict[str, str]] = {
     CANARY: {},
     "compacted": {"cleanup_policy": "compact"},
     "gzipped": {"compression_type": "gzip", "max_message_bytes": str(10 * MEGABYTE)},
+    "bombs": {},
 }
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -135,11 +136,11 @@ def attacked(seconds: float = 5.0, **options: str) -> Iterator[Target]:
 # Attacks on connections.
 
 
-def prefixes(target: Target) -> str:
+def prefixes(target: Target, length: int = 100_000_000) -> str:
     """250 connections announce 100 MB and send a few bytes."""
     held = [_dial(target.port) for _ in range(250)]
     for sock in held:
-        sock.sendall(struct.pack(">i", 100_000_000) + b"\0" * 10)
+        sock.sendall(struct.pack(">i", length) + b"\0" * 10)
     time.sleep(min(target.seconds, 2.0))
     return _closed(held)
 
@@ -286,9 +287,6 @@ def many_records(target: Target) -> str:
 
 def times_of_bombs(target: Target) -> str:
     """ListOffsets by timestamp, in a plain topic with a batch that inflates to 99 MiB."""
-    side = Side("attacked", target.port)
-    side.topic("bombs", 1)
-    side.close()
     content = zstandard.ZstdCompressor().compress(large_record(99 << 20))
     made = _produced(target, "bombs", compressed(4, content), times=1)
     connection = Connection(target.port)
