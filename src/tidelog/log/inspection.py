@@ -5,8 +5,6 @@ A few kilobytes may inflate to a hundred megabytes, and a small batch may hold a
 `INLINE_BYTES` is `Laborious`: `inspect` then runs on a thread, and the request waits. It depends on its arguments only.
 """
 
-from collections.abc import Iterator
-
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.rules import AppendRules, check_size
 from tidelog.ports import Buffer
@@ -18,9 +16,9 @@ from tidelog.wire.records import (
     NO_TIMESTAMP,
     BatchBuilder,
     BatchHeader,
-    Record,
     header,
     payload_of,
+    skimmed,
 )
 
 INLINE_BYTES = 64 * 1024
@@ -31,7 +29,6 @@ _INFLATED_PER_BYTE = 16
 """The size of the largest batch, times this, is what a batch may inflate to where the broker must look inside."""
 _MOST_LISTED = 1000
 """So many records without a key are named in an answer."""
-_LONG_BYTES = 1024
 KEPT_ATTRIBUTES = 0xFFFF & ~COMPRESSION_MASK
 
 
@@ -82,10 +79,11 @@ def inspect(buffer: Buffer, batch: BatchHeader, rules: AppendRules) -> bytes | N
 
 def inspect_payload(payload: bytes, batch: BatchHeader, rules: AppendRules) -> bytes | None:
     """As `inspect`, of a batch with these records."""
+    batch = batch._replace(base_offset=0)
     keyless: list[int] = []
     first = latest = NO_TIMESTAMP
     is_numbered = True
-    for number, record in enumerate(_records(payload, batch)):
+    for number, record in enumerate(skimmed(payload, batch)):
         if number == 0:
             first = record.timestamp
         latest = max(latest, record.timestamp)
@@ -115,15 +113,8 @@ def inspect_payload(payload: bytes, batch: BatchHeader, rules: AppendRules) -> b
 def _encoded_again(payload: bytes, batch: BatchHeader, base_timestamp: int) -> bytes:
     """The records, numbered from 0, with their times from the first one's on."""
     output = bytearray()
-    for number, record in enumerate(_records(payload, batch)):
+    for number, record in enumerate(skimmed(payload, batch)):
         output += record_format.encode(
             number, record.timestamp - base_timestamp, record.key, record.value, record.headers
         )
     return bytes(output)
-
-
-def _records(payload: bytes, batch: BatchHeader) -> Iterator[Record]:
-    """Long ones are not copied."""
-    fixed = batch.max_timestamp if batch.is_log_append_time else None
-    source = memoryview(payload) if len(payload) > _LONG_BYTES * batch.count else payload
-    return record_format.decode(source, batch.count, 0, batch.base_timestamp, fixed)

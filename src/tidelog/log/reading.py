@@ -14,7 +14,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.transactions import Aborted
 from tidelog.ports import Buffer
-from tidelog.wire.records import BatchHeader, decoded, header, payload_of
+from tidelog.wire.records import BatchHeader, header, payload_of, skimmed
 
 
 def read(
@@ -188,7 +188,7 @@ def look_up(data: Buffer, timestamp: int, start: int) -> TimedOffset | None:
 def _look_up_in(payload: bytes, batch: BatchHeader, timestamp: int, start: int) -> TimedOffset | None:
     """The header's largest timestamp is believed: if no record has it, the last record is taken to have it. So a log
     whose headers lie is not searched batch by batch."""
-    for record in decoded(payload, batch):
+    for record in skimmed(payload, batch):
         if record.timestamp >= timestamp and record.offset >= start:
             return TimedOffset(record.timestamp, record.offset, batch.leader_epoch)
     return _last_of(batch) if batch.count and batch.base_offset >= start else None

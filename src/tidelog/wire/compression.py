@@ -8,7 +8,9 @@ Bytes that a codec refuses are CORRUPT_MESSAGE, output beyond the bound MESSAGE_
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
+from io import BytesIO
 from struct import Struct, error
+from typing import Any
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.ports import Buffer
@@ -80,17 +82,17 @@ def _compress_gzip(data: Buffer, level: int | None) -> bytes:
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
     """Members may follow one another, as gzip allows."""
     view = memoryview(data)
-    output = bytearray()
+    output = BytesIO()  # unlike a bytearray, it gives its bytes away without a copy
     position = members = 0
     while position < len(view):
         members += 1
         if members > _GZIP_MOST_MEMBERS:
             raise _corrupt("gzip", f"more than {_GZIP_MOST_MEMBERS} members")
         position = _gzip_member(view, position, output, limit)
-    return bytes(output)
+    return output.getvalue()
 
 
-def _gzip_member(view: memoryview, position: int, output: bytearray, limit: int) -> int:
+def _gzip_member(view: memoryview, position: int, output: BytesIO, limit: int) -> int:
     """Append the content of the member at `position`; returns where it ends. It is read in pieces that grow, because
     whatever follows a member in its last piece is copied."""
     stream = zlib.decompressobj(_GZIP)
@@ -100,10 +102,10 @@ def _gzip_member(view: memoryview, position: int, output: bytearray, limit: int)
         if not piece:
             raise _corrupt("gzip", "it ends too early")
         try:
-            output += stream.decompress(piece, limit + 1 - len(output))
+            output.write(stream.decompress(piece, limit + 1 - output.tell()))
         except zlib.error as reason:
             raise _corrupt("gzip", reason) from None
-        if len(output) > limit:
+        if output.tell() > limit:
             raise _too_large(limit)
         position += len(piece) - len(stream.unused_data)
         size *= 4
@@ -125,8 +127,8 @@ def _compress_snappy(data: Buffer, _level: int | None) -> bytes:
 def _decompress_snappy(data: Buffer, limit: int) -> bytes:
     view = memoryview(data)
     if bytes(view[: len(_SNAPPY_MAGIC)]) != _SNAPPY_MAGIC:
-        return _snappy_block(view, limit)
-    output = bytearray()
+        return bytes(_snappy_block(view, limit))
+    output = BytesIO()
     position = 0
     while position < len(view):
         if bytes(view[position : position + len(_SNAPPY_MAGIC)]) == _SNAPPY_MAGIC:
@@ -139,19 +141,19 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
         position += _LENGTH.size
         if length > len(view) - position:
             raise _corrupt("snappy", f"a block of {length} bytes is cut off")
-        output += _snappy_block(view[position : position + length], limit - len(output))
+        output.write(_snappy_block(view[position : position + length], limit - output.tell()))
         position += length
-    return bytes(output)
+    return output.getvalue()
 
 
-def _snappy_block(block: memoryview, limit: int) -> bytes:
+def _snappy_block(block: memoryview, limit: int) -> Any:
     """The declared length is checked before anything of that size is allocated."""
     from cramjam import DecompressionError, snappy
 
     try:
         if snappy.decompress_raw_len(block) > limit:
             raise _too_large(limit)
-        return bytes(snappy.decompress_raw(block))
+        return snappy.decompress_raw(block)
     except DecompressionError as reason:
         raise _corrupt("snappy", reason) from None
 

@@ -53,7 +53,7 @@ ALLOWED = (
         "Options of a broker",
         r"^all of the broker",
         r"configs\[(controller\.listener\.names|controller\.quorum\.bootstrap\.servers|listeners|log\.dirs|metadata\.store"
-        r"|metrics\.listener|process\.roles|leader\.imbalance\.per\.broker\.percentage|log\.format|zookeeper\.[a-z.]+)\]",
+        r"|metrics\.listener|process\.roles|leader\.imbalance\.per\.broker\.percentage|log\.format|zookeeper\.[A-Za-z.]+)\]",
     ),
     Allowed(
         "Options",

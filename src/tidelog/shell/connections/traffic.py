@@ -237,7 +237,7 @@ class Traffic:
             try:
                 count = connection.sock.recv_into(space)
             except BlockingIOError:
-                return None
+                return self.arrivals.recycle(connection)
             except OSError:
                 return self._connection_lost(connection)
             if count == 0:
