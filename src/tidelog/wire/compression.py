@@ -25,6 +25,8 @@ _ZSTD_MAX_WINDOW = 1 << 27  # what a decoder must accept for every ordinary comp
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _SNAPPY_BLOCK_BYTES = 32 * 1024
+_SNAPPY_LEAST_BLOCK = 1024  # of Java's option for the size of blocks
+_SNAPPY_MOST_BLOCKS = 256
 _LENGTH = Struct(">I")
 
 
@@ -129,7 +131,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
     if bytes(view[: len(_SNAPPY_MAGIC)]) != _SNAPPY_MAGIC:
         return bytes(_snappy_block(view, limit))
     output = BytesIO()
-    position = 0
+    position = blocks = 0
     while position < len(view):
         if bytes(view[position : position + len(_SNAPPY_MAGIC)]) == _SNAPPY_MAGIC:
             position += len(_SNAPPY_HEADER)  # streams may be appended to one another, each with its header
@@ -141,6 +143,9 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
         position += _LENGTH.size
         if length > len(view) - position:
             raise _corrupt("snappy", f"a block of {length} bytes is cut off")
+        blocks += 1
+        if blocks > _SNAPPY_MOST_BLOCKS + limit // _SNAPPY_LEAST_BLOCK:
+            raise _corrupt("snappy", f"more than {blocks - 1} blocks")
         output.write(_snappy_block(view[position : position + length], limit - output.tell()))
         position += length
     return output.getvalue()
