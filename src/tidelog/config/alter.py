@@ -124,12 +124,18 @@ def _is_per_broker(name: str) -> bool:
     return option is not None and (option.dynamic is Dynamic.PER_BROKER or option.name != name)
 
 
-_READ_AT_STARTUP = ("listeners", "listener.security.protocol.map")
-"""Kafka can open listeners while it runs; Tidelog cannot."""
+def _is_read_at_startup(name: str) -> bool:
+    """Kafka can open listeners while it runs; Tidelog cannot. Who may log in, with which classes, files and URLs, is
+    never up to a client: in Kafka such options have loaded classes (CVE-2023-25194)."""
+    base = base_name(name)
+    return name in {"listeners", "listener.security.protocol.map"} or base.startswith(_OF_LOGINS)
+
+
+_OF_LOGINS = ("sasl.", "connections.max.reauth.ms", "principal.builder.class")
 
 _BROKER_RULES: Sequence[tuple[Callable[[str], bool], str]] = (
     (_is_read_only, "can only be set in the broker's file"),
-    (_READ_AT_STARTUP.__contains__, "is read only at startup, from the broker's file"),
+    (_is_read_at_startup, "is read only at startup, from the broker's file"),
     (_needs_listener, "requires a listener prefix"),
 )
 _CLUSTER_RULES = (*_BROKER_RULES, (_is_per_broker, "can only be set for a single broker"))
