@@ -208,6 +208,7 @@ def _options_that_are_read() -> set[str]:
         *(SOURCE / "tidelog/config/families").glob("*.py"),
         SOURCE / "tidelog/client/options.py",  # clients have some options of the same names
         SOURCE / "tidelog/shell/client_security.py",
+        SOURCE / "tidelog/shell/access_tokens.py",
     }
     words = {
         word

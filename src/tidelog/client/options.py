@@ -29,6 +29,15 @@ class ClientOptions:
     security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str = "PLAIN"
     sasl_jaas_config: str = field(default="", repr=False)
+    sasl_login_connect_timeout_ms: int | None = None
+    sasl_login_read_timeout_ms: int | None = None
+    sasl_login_retry_backoff_ms: int = 100
+    sasl_login_retry_backoff_max_ms: int = 10_000
+    sasl_oauthbearer_token_endpoint_url: str = ""
+    sasl_oauthbearer_client_credentials_client_id: str = ""
+    sasl_oauthbearer_client_credentials_client_secret: str = field(default="", repr=False)
+    sasl_oauthbearer_scope: str = ""
+    sasl_oauthbearer_header_urlencode: bool = False
     ssl_truststore_type: str = "JKS"
     ssl_truststore_location: str = ""
     ssl_truststore_password: str | None = field(default=None, repr=False)

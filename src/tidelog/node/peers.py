@@ -3,6 +3,10 @@
 A channel is a connection to one broker for one owner (a fetcher, the ISR, the controller, forwarding), so that a slow
 answer of one kind never holds up another. An answer that cannot come is handed down as None. A broker sends requests
 to itself the same way, without a socket.
+
+Where brokers use SASL among themselves, a channel logs in before it is used, and again before its session ends
+(KIP-368): with the first request after `REAUTHENTICATED_AT` of it. After a failed login there is no connection to that
+broker for a while, which doubles with each failure.
 """
 
 from collections import deque
@@ -19,7 +23,14 @@ from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from tidelog.wire.refusals import is_from_no_controller
 
-AUTHENTICATE = 36
+HANDSHAKE, AUTHENTICATE = 17, 36
+_LOGINS = (HANDSHAKE, AUTHENTICATE)
+REAUTHENTICATED_AT = 0.85
+"""The part of a session after which a channel logs in again: Kafka's clients choose one from 0.85 to 0.95."""
+LOGIN_BACKOFF_MS, LOGIN_BACKOFF_MAX_MS = 100, 10_000
+REPORT_EVERY_MS = 60_000
+"""At most so often a log line says that logins to a broker fail."""
+_MOST_DOUBLINGS = 7
 LOGIN = 0
 """The token of requests that only log in."""
 
@@ -49,9 +60,21 @@ class Channel:
     open: bool = False
     exchange: Generator[bytes, bytes, None] | None = None
     """While this broker logs in."""
+    login_due: int | None = None
+    """When it must log in again (monotonic ms)."""
     queue: deque[tuple[Any, int, int]] = field(default_factory=deque)
     sent: deque[Sent] = field(default_factory=deque)
     correlation_id: int = 0
+
+
+@dataclass(slots=True)
+class _Failures:
+    """Of logins to one broker, since the last one that succeeded."""
+
+    count: int = 0
+    until: int = 0
+    """No connection before this."""
+    reported_at: int | None = None
 
 
 class Answer(NamedTuple):
@@ -80,6 +103,7 @@ class Peers:
         self._channels: dict[tuple[int, str], Channel] = {}
         self._by_connection: dict[int, Channel] = {}
         self._last_connection = 0
+        self._failures: dict[int, _Failures] = {}
         self.alarm = Alarm()
         self.answers: list[Answer] = []
         """Answers to hand down; the node empties it."""
@@ -90,17 +114,21 @@ class Peers:
     def send(self, ask: PeerRequest, version: int | None, now: int) -> None:
         """Send, or connect first. `ask.target` is a broker other than this one."""
         version = VERSIONS[ask.request.__key__] if version is None else version
-        channel = self._channels.get((ask.target, ask.owner)) or self._connect(ask.target, ask.owner)
+        channel = self._channels.get((ask.target, ask.owner)) or self._connect(ask.target, ask.owner, now)
         if channel is None:
             self.answers.append(Answer(ask.owner, ask.token, None))
-        elif channel.open:
+            return
+        if channel.login_due is not None and now >= channel.login_due:
+            self._begin_login(channel, now)
+        if channel.open:
             self._send(channel, ask.request, version, ask.token, now)
         else:
             channel.queue.append((ask.request, version, ask.token))
 
-    def _connect(self, target: int, owner: str) -> Channel | None:
+    def _connect(self, target: int, owner: str, now: int) -> Channel | None:
         endpoint = self._find(target)
-        if endpoint is None:
+        failures = self._failures.get(target)
+        if endpoint is None or (failures is not None and now < failures.until):
             return None
         self._last_connection -= 1
         channel = Channel(target, owner, self._last_connection)
@@ -127,8 +155,14 @@ class Peers:
         if self._login is None:
             self._open(channel, now)
         else:
-            mechanism, channel.exchange = self._login()
-            self._send(channel, SaslHandshakeRequest(mechanism=mechanism), 1, LOGIN, now)
+            self._begin_login(channel, now)
+
+    def _begin_login(self, channel: Channel, now: int) -> None:
+        """Requests that are sent already are answered first; those that come wait for the login."""
+        assert self._login is not None
+        channel.open, channel.login_due = False, None
+        mechanism, channel.exchange = self._login()
+        self._send(channel, SaslHandshakeRequest(mechanism=mechanism), 1, LOGIN, now)
 
     def _open(self, channel: Channel, now: int) -> None:
         channel.open = True
@@ -150,13 +184,25 @@ class Peers:
             token = next(channel.exchange) if challenge is None else channel.exchange.send(challenge)
         except StopIteration:
             channel.exchange = None
+            if answer.session_lifetime_ms > 0:
+                channel.login_due = now + int(answer.session_lifetime_ms * REAUTHENTICATED_AT)
+            self._failures.pop(channel.target, None)
             self._open(channel, now)
         except ApiError as refusal:
-            fields = {"broker": channel.target, "reason": refusal.message}
-            self._effects.append(Event("peer.login_failed", fields, level="error"))
+            self._failed(channel.target, refusal.message, now)
             self.close(channel.connection, "the login failed")
         else:
             self._send(channel, SaslAuthenticateRequest(auth_bytes=token), 2, LOGIN, now)
+
+    def _failed(self, target: int, reason: str | None, now: int) -> None:
+        failures = self._failures.setdefault(target, _Failures())
+        backoff_ms = LOGIN_BACKOFF_MS << min(failures.count, _MOST_DOUBLINGS)
+        failures.count += 1
+        failures.until = now + min(backoff_ms, LOGIN_BACKOFF_MAX_MS)
+        if failures.reported_at is None or now >= failures.reported_at + REPORT_EVERY_MS:
+            failures.reported_at = now
+            fields = {"broker": target, "reason": reason, "failures": failures.count}
+            self._effects.append(Event("peer.login_failed", fields, level="error"))
 
     def received(self, connection: int, frame: memoryview, now: int) -> Iterator[Answer]:
         """The answer in this frame; views in it live as long as the caller's turn."""
@@ -170,7 +216,7 @@ class Peers:
             return
         channel.sent.popleft()
         self._stop_awaiting(sent)
-        if channel.exchange is not None:
+        if sent.key in _LOGINS:
             self._log_in(channel, response, now)
             return
         yield Answer(channel.owner, sent.token, response)
@@ -181,7 +227,7 @@ class Peers:
         if channel is None:
             return
         del self._channels[channel.target, channel.owner]
-        unanswered = channel.sent if channel.exchange is None else ()  # nobody waits for the answer to a login
+        unanswered = [sent for sent in channel.sent if sent.key not in _LOGINS]  # nobody waits for those
         self.answers.extend(Answer(channel.owner, sent.token, None) for sent in unanswered)
         if channel.sent:
             self._stop_awaiting(channel.sent[0])
@@ -199,6 +245,8 @@ class Peers:
     def drop(self, target: int, *, of: Collection[str] | None = None) -> None:
         """The broker is gone or elsewhere, or these owners need nothing from it any more: it may hang, and would block
         them until their requests time out."""
+        if of is None:
+            self._failures.pop(target, None)
         for channel in list(self._channels.values()):
             if channel.target == target and (of is None or channel.owner in of):
                 self.close(channel.connection, "the broker is gone")

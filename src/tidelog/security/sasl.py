@@ -194,9 +194,12 @@ def _own_login(config: BrokerConfig) -> tuple[str, str, str]:
 def client_exchange(
     mechanism: str, user: str, password: str, nonce: str, *, by_token: bool = False
 ) -> Generator[bytes, bytes, None]:
-    """A client's side: yields what it sends, is sent what the server answers. `by_token` is for SCRAM only."""
+    """A client's side: yields what it sends, is sent what the server answers. `by_token` is for SCRAM only. With
+    OAUTHBEARER the access token is the password."""
     if mechanism == PLAIN:
         yield f"\0{user}\0{password}".encode()
+    elif mechanism == OAUTHBEARER:
+        yield from oauthbearer.client(password)
     else:
         yield from scram.client(scram.MECHANISMS[mechanism], user, password, nonce, by_token=by_token)
 

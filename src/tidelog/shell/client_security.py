@@ -1,8 +1,8 @@
 """TLS and SASL on a client's new connection, before anything else is said there. The clients of
 Tidelog's commands and of Spark use them.
 
-Names are those of Kafka's Java clients. Stores are PEM or PKCS#12, as for brokers; mechanisms are PLAIN and SCRAM, this
-one with a delegation token, too (`tokenauth="true"`).
+Names are those of Kafka's Java clients. Stores are PEM or PKCS#12, as for brokers. Mechanisms are PLAIN, OAUTHBEARER
+and SCRAM, this one with a delegation token, too (`tokenauth="true"`).
 """
 
 import os
@@ -12,16 +12,19 @@ from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidelog.client.options import ClientOptions
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
-from tidelog.security import jaas, sasl, scram
+from tidelog.security import jaas, oauthbearer, sasl, scram
 from tidelog.shell.blocking_frames import receive_frame
 from tidelog.shell.connections import tls
 from tidelog.shell.tls_stream import TlsStream
 from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+if TYPE_CHECKING:
+    from tidelog.shell.access_tokens import AccessTokens
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 HANDSHAKE, AUTHENTICATE = 17, 36
@@ -40,6 +43,8 @@ class Security:
     timeout_s: float
     by_token: bool = False
     """Whether the user is the id of a delegation token, and the password its HMAC."""
+    tokens: "AccessTokens | None" = None
+    """For OAUTHBEARER, in place of user and password."""
 
     def secure(self, sock: socket.socket, host: str) -> Any:
         """The connected socket, or a stream that replaces it, not blocking. Raises what `log_in` raises."""
@@ -73,7 +78,7 @@ class Security:
         exchange = sasl.client_exchange(
             self.mechanism,
             self.user,
-            self.password,
+            self.password if self.tokens is None else self.tokens.token(),
             b64encode(os.urandom(scram.NONCE_BYTES)).decode(),
             by_token=self.by_token,
         )
@@ -82,9 +87,8 @@ class Security:
             while True:
                 answer = _call(sock, AUTHENTICATE, SaslAuthenticateRequest(auth_bytes=token), self.client_id)
                 if answer.error_code:
-                    raise ApiError(
-                        ErrorCode(answer.error_code), f"{host} refuses user {self.user!r}: {answer.error_message}"
-                    )
+                    refused = f"user {self.user!r}" if self.tokens is None else "the access token"
+                    raise ApiError(ErrorCode(answer.error_code), f"{host} refuses {refused}: {answer.error_message}")
                 token = exchange.send(bytes(answer.auth_bytes))
 
 
@@ -109,6 +113,10 @@ def security_of(options: ClientOptions) -> Security | None:
     mechanism, login = _login(options) if protocol.startswith("SASL") else ("", {"username": "", "password": ""})
     timeout_s = options.socket_connection_setup_timeout_ms / 1000
     context = tls.client_context(options) if protocol.endswith("SSL") else None
+    if mechanism == oauthbearer.MECHANISM:
+        from tidelog.shell.access_tokens import AccessTokens
+
+        return Security(context, mechanism, "", "", options.client_id, timeout_s, tokens=AccessTokens(options, login))
     by_token = login.get("tokenauth", "").lower() == "true"
     return Security(context, mechanism, login["username"], login["password"], options.client_id, timeout_s, by_token)
 
@@ -118,6 +126,8 @@ def _login(options: ClientOptions) -> tuple[str, Mapping[str, str]]:
     mechanism = options.sasl_mechanism.upper()
     if mechanism not in sasl.SUPPORTED:
         raise InvalidOption(f"sasl.mechanism is one of {', '.join(sasl.SUPPORTED)}, not {options.sasl_mechanism!r}")
+    if mechanism == oauthbearer.MECHANISM:
+        return mechanism, jaas.parse(options.sasl_jaas_config).options if options.sasl_jaas_config else {}
     if not options.sasl_jaas_config:
         raise InvalidOption('sasl.jaas.config is needed, with username="…" and password="…"')
     login = jaas.parse(options.sasl_jaas_config).options

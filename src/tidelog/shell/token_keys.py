@@ -3,19 +3,15 @@
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
-from urllib.parse import SplitResult, unquote
+from urllib.parse import SplitResult
 
-from tidelog.client.options import ClientOptions, parse
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
-from tidelog.security import jaas
 from tidelog.security.access_tokens import KeySet, providers
 from tidelog.security.oauthbearer import parse_url
-from tidelog.shell import https
-from tidelog.shell.connections import tls
+from tidelog.shell.token_provider import login_context, read_file, reason, request
 
 TIMEOUT_S = 10.0
 _OPTION = "sasl.oauthbearer.jwks.endpoint.url"
@@ -44,7 +40,7 @@ class TokenKeySources:
                 found[url] = _read(source)
                 KeySet(found[url])
             except (OSError, ValueError) as problem:
-                raise InvalidOption(f"{_OPTION}: cannot read keys from {url}: {_reason(problem)}") from None
+                raise InvalidOption(f"{_OPTION}: cannot read keys from {url}: {reason(problem)}") from None
         return found
 
     def fetch(self, url: str, done: Callable[[str, str, str], None]) -> None:
@@ -56,7 +52,7 @@ class TokenKeySources:
             try:
                 text = _read(source)
             except Exception as error:
-                problem = _reason(error) or repr(error)
+                problem = reason(error) or repr(error)
             with suppress(RuntimeError):  # the loop is closed: the broker has stopped
                 done(url, text, problem)
 
@@ -68,32 +64,7 @@ def _source(url: str, config: BrokerConfig) -> _Source:
     return _Source(parsed, None if parsed.scheme == "file" else login_context(config.sasl_jaas_config or ""))
 
 
-def login_context(login: str) -> ssl.SSLContext:
-    """The TLS of connections to a token provider: as the options `ssl.…` of the JAAS login say, as in Kafka, else with
-    the machine's authorities."""
-    given = jaas.parse(login).options
-    named = {name: text for name, text in given.items() if name.startswith("ssl.")}
-    known = {name for name in named if name.replace(".", "_") in ClientOptions.__dataclass_fields__}
-    return tls.client_context(parse(ClientOptions, {name: named[name] for name in known}))
-
-
 def _read(source: _Source) -> str:
     if source.context is not None:
-        return https.request(source.url, source.context, timeout_s=TIMEOUT_S).decode("utf-8", "replace")
+        return request(source.url, source.context, timeout_s=TIMEOUT_S).decode("utf-8", "replace")
     return read_file(source.url)
-
-
-def read_file(url: SplitResult) -> str:
-    """The text of the file that a file:// URL names. OSError if it cannot be read."""
-    file = Path(unquote(url.path))
-    if not file.is_file():  # a pipe would block, and a device has no end
-        raise FileNotFoundError(2, "there is no such file")
-    with file.open("rb") as opened:
-        content = opened.read(https.MOST_BYTES + 1)
-    if len(content) > https.MOST_BYTES:
-        raise OSError(f"the file is longer than {https.MOST_BYTES} bytes")
-    return content.decode("utf-8", "replace")
-
-
-def _reason(problem: Exception) -> str:
-    return (isinstance(problem, OSError) and problem.strerror) or str(problem)

@@ -1,4 +1,5 @@
-"""One request to an HTTPS server: a token provider's. It blocks, so brokers make it on a thread.
+"""What is read from an OAuth token provider: a file, or the answer of an HTTPS server. It blocks, so brokers do it on a
+thread.
 
 Redirects and proxies are not followed: a request goes to the server that the configuration names.
 """
@@ -7,7 +8,12 @@ import http.client
 import ssl
 import time
 from collections.abc import Mapping
-from urllib.parse import SplitResult
+from pathlib import Path
+from urllib.parse import SplitResult, unquote
+
+from tidelog.client.options import ClientOptions, parse
+from tidelog.security import jaas
+from tidelog.shell.connections import tls
 
 MOST_BYTES = 1_048_576
 _PIECE = 65_536
@@ -58,3 +64,29 @@ def _content(response: http.client.HTTPResponse, deadline: float) -> bytes:
         if time.monotonic() > deadline:
             raise TimeoutError("its answer takes too long")
     return bytes(content)
+
+
+def login_context(login: str) -> ssl.SSLContext:
+    """The TLS of connections to a token provider: as the options `ssl.…` of the JAAS login say, as in Kafka, else with
+    the machine's authorities."""
+    given = jaas.parse(login).options
+    named = {name: text for name, text in given.items() if name.startswith("ssl.")}
+    known = {name for name in named if name.replace(".", "_") in ClientOptions.__dataclass_fields__}
+    return tls.client_context(parse(ClientOptions, {name: named[name] for name in known}))
+
+
+def read_file(url: SplitResult) -> str:
+    """The text of the file that a file:// URL names. OSError if it cannot be read."""
+    file = Path(unquote(url.path))
+    if not file.is_file():  # a pipe would block, and a device has no end
+        raise FileNotFoundError(2, "there is no such file")
+    with file.open("rb") as opened:
+        content = opened.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise OSError(f"the file is longer than {MOST_BYTES} bytes")
+    return content.decode("utf-8", "replace")
+
+
+def reason(problem: Exception) -> str:
+    """Why there was no answer, in a few words."""
+    return (isinstance(problem, OSError) and problem.strerror) or str(problem)
