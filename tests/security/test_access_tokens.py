@@ -229,6 +229,8 @@ def test_a_short_key_verifies_nothing():
         ({"jwks.endpoint.url": None}, "sasl.oauthbearer.jwks.endpoint.url: SASL/OAUTHBEARER needs"),
         ({"expected.issuer": None, "expected.audience": None}, "expected.issuer, sasl.oauthbearer.expected.audience: "),
         ({"expected.audience": ""}, "sasl.oauthbearer.expected.audience: SASL"),
+        ({"expected.audience": " "}, "sasl.oauthbearer.expected.audience: SASL"),
+        ({"expected.audience": "kafka,,"}, "sasl.oauthbearer.expected.audience: SASL"),
         ({"expected.issuer": " "}, "sasl.oauthbearer.expected.issuer: SASL"),
         ({"jwks.endpoint.url": "http://provider.example/keys"}, "must be a file:/// or https:// URL, not 'http:"),
         ({"jwks.endpoint.url": "file://elsewhere/keys"}, "must be a file:/// or https:// URL"),

@@ -218,11 +218,11 @@ def check(config: BrokerConfig) -> None:
     """InvalidOption where something is missing that tells tokens from forged ones; `config` is that of the listener and
     the mechanism."""
     prefix = "sasl.oauthbearer"
-    url = config.sasl_oauthbearer_jwks_endpoint_url
+    url, audiences = config.sasl_oauthbearer_jwks_endpoint_url, config.sasl_oauthbearer_expected_audience
     needed = {
         f"{prefix}.jwks.endpoint.url": url,
         f"{prefix}.expected.issuer": config.sasl_oauthbearer_expected_issuer,
-        f"{prefix}.expected.audience": config.sasl_oauthbearer_expected_audience,
+        f"{prefix}.expected.audience": audiences and all(audiences),
     }
     missing = [name for name, value in needed.items() if not value]
     if missing:
