@@ -35,10 +35,11 @@ def kafka(
     listeners: Mapping[str, int] | None = None,
     options: Mapping[str, str] | None = None,
     formatting: Sequence[str] = (),
+    flags: Sequence[str] = (),
     tool: Callable[..., str] | None = None,
 ) -> Iterator[int]:
     """The port of a real Kafka that runs meanwhile; its log is `folder/kafka.log`. It may listen at more ports, by
-    protocol. `tool` is the fixture `kafka_tool`, whose JVM runs already: it formats the folder sooner."""
+    protocol. `flags` are for its JVM. `tool` is the fixture `kafka_tool`, whose JVM runs already: it formats the folder sooner."""
     folder.mkdir()
     file = folder / "server.properties"
     port, controller_port = free_ports(2)
@@ -63,7 +64,7 @@ def kafka(
     else:
         subprocess.run([*java, *storage], check=True, capture_output=True, timeout=60)
     with (folder / "kafka.log").open("wb") as log:
-        process = subprocess.Popen([*java, "kafka.Kafka", str(file)], stdout=log, stderr=log)
+        process = subprocess.Popen([*java[:-2], *flags, *java[-2:], "kafka.Kafka", str(file)], stdout=log, stderr=log)
         try:
 
             def serves() -> bool:
