@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from tidelog.cli import scram_users
 from tidelog.cli.admin_requests import alter_configs, describe_configs, describe_error, metadata
 from tidelog.cli.options import CommandFailed, usage_error
+from tidelog.cli.security import scram_users
 from tidelog.client.admin import ANY
 from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from tidelog.config.quotas import CLIENT_ID, CLIENT_QUOTAS, IP, IP_QUOTAS, USER, Match

@@ -75,9 +75,9 @@ COMMANDS = {
     "topics": Command("tidelog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "configs": Command("tidelog.cli.configs:configs", "Describe and alter the options of topics, brokers and groups."),
     "acls": Command("tidelog.cli.acls:acls", "Add, remove and list access control lists."),
-    "users": Command("tidelog.cli.users:users", "List, add, change and remove SCRAM users."),
+    "users": Command("tidelog.cli.security.users:users", "List, add, change and remove SCRAM users."),
     "delegation-tokens": Command(
-        "tidelog.cli.delegation_tokens:delegation_tokens", "Create, renew, expire and list delegation tokens."
+        "tidelog.cli.security.delegation_tokens:delegation_tokens", "Create, renew, expire and list delegation tokens."
     ),
     "groups": Command("tidelog.cli.groups.groups_command:groups", "List, describe, reset and delete consumer groups."),
     "offsets": Command("tidelog.cli.offsets:offsets", "Print partition offsets: first, last, or by timestamp."),

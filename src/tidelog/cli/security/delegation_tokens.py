@@ -59,8 +59,8 @@ def delegation_tokens(**given: Any) -> None:
         [_principal(text, option) for text in given[option.replace("-", "_")]]
         for option in ("owner-principal", "renewer-principal")
     )
-    from tidelog.cli import token_actions
     from tidelog.cli.admin_requests import connect
+    from tidelog.cli.security import token_actions
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
         if action == "create":

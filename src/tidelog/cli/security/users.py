@@ -48,8 +48,8 @@ def users() -> None:
 @cluster_options
 def list_(bootstrap_server: str, command_config: str | None) -> None:
     """List users with their mechanisms and iterations."""
-    from tidelog.cli import scram_users
     from tidelog.cli.formatting import Column, table_lines
+    from tidelog.cli.security import scram_users
 
     with _admin(bootstrap_server, command_config) as admin:
         found = scram_users.known(admin)
@@ -87,7 +87,7 @@ def change(**given: Any) -> None:
 @click.argument("name")
 def remove(bootstrap_server: str, command_config: str | None, mechanisms: Sequence[str], name: str) -> None:
     """Remove a user, or one of his mechanisms."""
-    from tidelog.cli import scram_users
+    from tidelog.cli.security import scram_users
 
     with _admin(bootstrap_server, command_config) as admin:
         has = _mechanisms_of(admin, name)
@@ -107,7 +107,7 @@ def _set_password(
     name: str,
     is_new: bool,
 ) -> None:
-    from tidelog.cli import scram_users
+    from tidelog.cli.security import scram_users
 
     with _admin(bootstrap_server, command_config) as admin:
         has = _mechanisms_of(admin, name)
@@ -131,7 +131,7 @@ def _admin(bootstrap_server: str, command_config: str | None) -> "Admin":
 
 
 def _mechanisms_of(admin: "Admin", name: str) -> list[str]:
-    from tidelog.cli import scram_users
+    from tidelog.cli.security import scram_users
 
     return [each.mechanism for each in scram_users.known(admin, [name]).get(name, [])]
 
