@@ -217,5 +217,6 @@ def test_a_change_whose_outcome_is_lost_is_made_once(cluster):
 def test_many_acls_are_written_in_parts(cluster, monkeypatch):
     monkeypatch.setattr(acls, "CHUNK", 10)
     assert create(cluster, *(creation(f"t{number}") for number in range(50))) == [0] * 50
+    assert cluster.kinds("acls.changed") == [{"resources": 50}], "many changes are one line of the log"
     assert len(described(cluster)) == 50
     assert len(delete(cluster, wanted(DeleteAclsFilter))[0]) == 50

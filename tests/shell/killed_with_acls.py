@@ -59,6 +59,7 @@ def check_acls_survive(folder, ports, options):
             made.append(creation("fl", PatternType.PREFIXED))
             results = wire.ask(30, 3, CreateAclsRequest(creations=made)).results
             assert [each.error_code for each in results] == [0, 0, 0]
+            assert _seen(secured, "t", "flights", "other") == {"t", "flights"}
         with admin() as wire:
             found = wire.ask(29, 3, DescribeAclsRequest(**ANYTHING)).resources
             assert {(each.resource_name, each.pattern_type) for each in found} == {
@@ -72,7 +73,8 @@ def check_acls_survive(folder, ports, options):
 
 
 def _seen(port, *names):
-    """The topics that alice may describe, all of which are missing. The broker serves before it has loaded the ACLs."""
+    """The topics that alice may describe, all of which are missing, once the broker knows an ACL: it learns of changes
+    a moment after their answer, and serves before it has loaded what is stored."""
 
     def seen():
         with logged_in_at(port, "alice") as wire:

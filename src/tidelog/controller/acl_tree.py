@@ -11,6 +11,7 @@ Kafka 3 rejected names that no node can have. Here such a name is percent-encode
 import json
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -30,10 +31,13 @@ CHANGES = {PatternType.LITERAL: "/kafka-acl-changes", PatternType.PREFIXED: "/ka
 TYPES = tuple(each for each in ResourceType if each > ResourceType.ANY)
 OPERATIONS = {each.title: each for each in AclOperation if each > AclOperation.ANY}
 PERMISSIONS = {each.title: each for each in Permission if each > Permission.ANY}
+_OPERATION_TITLES = {operation: title for title, operation in OPERATIONS.items()}
+_PERMISSION_TITLES = {permission: title for title, permission in PERMISSIONS.items()}
 DENY_ALL = (Acl(ANYBODY, WILDCARD, AclOperation.ALL, Permission.DENY),)
 """For a resource whose node is malformed: nobody but super users may access it, because a DENY may be lost."""
 
 _CHANGE = "acl_changes_"
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _ENCODED = "percent:"
 _NOT_A_NAME = re.compile(rf"{_ENCODED}|.*[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]|\.{{1,2}}\Z", re.DOTALL)
 """What ZooKeeper rejects in the name of a node: in UTF-16 a character above U+FFFF is two surrogates."""
@@ -47,6 +51,7 @@ def skeleton() -> list[str]:
     return paths
 
 
+@cache
 def type_path(pattern_type: PatternType, resource_type: ResourceType) -> str:
     return f"{ROOTS[pattern_type]}/{resource_type.title}"
 
@@ -69,8 +74,8 @@ def format_acls(acls: Iterable[Acl]) -> bytes:
     entries = [
         {
             "principal": acl.principal,
-            "permissionType": acl.permission.title,
-            "operation": acl.operation.title,
+            "permissionType": _PERMISSION_TITLES[acl.permission],
+            "operation": _OPERATION_TITLES[acl.operation],
             "host": acl.host,
         }
         for acl in acls
@@ -127,7 +132,7 @@ _TYPES_BY_WORD = {each.title.upper(): each for each in TYPES}
 
 
 def _dump(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def patterns_at(queried: Sequence[tuple[PatternType, ResourceType]], lists: Iterable[Any]) -> list[ResourcePattern]:

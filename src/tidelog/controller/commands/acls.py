@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from tidelog.controller import acl_tree, tree
-from tidelog.controller.controller_term import ControllerTerm
+from tidelog.controller.controller_term import LOUD, ControllerTerm
 from tidelog.controller.journal import CHUNK, Group, Slices, Steps
 from tidelog.controller.loading import read_all
 from tidelog.errors import ErrorCode
@@ -69,34 +69,37 @@ def describe_acls(request: DescribeAclsRequest) -> Steps[DescribeAclsResponse]:
     wanted = _filter(request)
     candidates = yield from _candidates([wanted])
     stored = yield from _read(pattern for pattern in candidates if wanted.matches_pattern(pattern))
-    found = {
-        pattern: [acl for acl in acls if wanted.matches(Binding(pattern, acl))] for pattern, (_, acls) in stored.items()
-    }
-    return DescribeAclsResponse(
-        resources=[
-            DescribeAclsResource(
-                resource_type=pattern.resource_type,
-                resource_name=pattern.name,
-                pattern_type=pattern.pattern_type,
-                acls=[
-                    AclDescription(
-                        principal=acl.principal,
-                        host=acl.host,
-                        operation=acl.operation,
-                        permission_type=acl.permission,
-                    )
-                    for acl in acls
-                ],
+    slices = Slices()
+    response = DescribeAclsResponse()
+    for pattern, (_, acls) in stored.items():
+        yield from slices.count()
+        found = [acl for acl in acls if wanted.matches(Binding(pattern, acl))]
+        if found:
+            response.resources.append(_description(pattern, found))
+    return response
+
+
+def _description(pattern: ResourcePattern, acls: Iterable[Acl]) -> DescribeAclsResource:
+    return DescribeAclsResource(
+        resource_type=pattern.resource_type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern_type,
+        acls=[
+            AclDescription(
+                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
             )
-            for pattern, acls in found.items()
-            if acls
-        ]
+            for acl in acls
+        ],
     )
 
 
 def create_acls(term: ControllerTerm, request: CreateAclsRequest) -> Steps[CreateAclsResponse]:
     """Valid ones are created, whatever the others are; but nothing is, as in Kafka, if one says ANY or MATCH."""
-    bindings = [_binding(creation) for creation in request.creations]
+    slices = Slices()
+    bindings = []
+    for creation in request.creations:
+        yield from slices.count()
+        bindings.append(_binding(creation))
     if not all(_is_specific(binding) for binding in bindings):
         refusal: CreateAclsResponse = refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         return refusal
@@ -108,6 +111,7 @@ def create_acls(term: ControllerTerm, request: CreateAclsRequest) -> Steps[Creat
     stored = yield from _read(added)
     changed = {}
     for pattern, before in stored.items():
+        yield from slices.count()
         after = tuple(dict.fromkeys((*before.acls, *added[pattern])))
         if len(acl_tree.format_acls(after)) > MOST_BYTES:
             faults |= {Binding(pattern, acl): f"The ACLs of {pattern} are too many" for acl in added[pattern]}
@@ -181,7 +185,10 @@ def _filter(named: DescribeAclsRequest | DeleteAclsFilter) -> BindingFilter:
 
 def _known(kind: type[Number], number: int) -> Number:
     """UNKNOWN for a number that means nothing."""
-    return kind(number if number in kind.__members__.values() else 0)
+    try:
+        return kind(number)
+    except ValueError:
+        return kind(0)
 
 
 def _is_known(wanted: BindingFilter) -> bool:
@@ -282,7 +289,9 @@ def _write(term: ControllerTerm, changed: Changed) -> Steps[None]:
         PatternType.PREFIXED: acl_tree.change_numbers(prefixed or ()),
     }
     groups: list[Group] = []
+    slices = Slices()
     for pattern, (stored, acls) in changed.items():
+        yield from slices.count()
         known = numbers[pattern.pattern_type]
         known.append(known[-1] + 1 if known else 0)
         notification = Create(acl_tree.change_path(pattern.pattern_type, known[-1]), acl_tree.format_change(pattern))
@@ -291,6 +300,9 @@ def _write(term: ControllerTerm, changed: Changed) -> Steps[None]:
         groups += [[Delete(acl_tree.change_path(pattern_type, old))] for old in known[:-NOTIFICATIONS]]
     for part in _parts(groups):
         _ = yield part
+    if len(changed) > LOUD:
+        term.report("acls.changed", resources=len(changed))
+        return
     for pattern, (_, acls) in changed.items():
         term.report("acls.changed", resource=str(pattern), count=len(acls))
 
