@@ -182,7 +182,7 @@ class Log:
         self._check_usable()
         rules = self.rules
         batch = check_client_batch(records, rules, now.wall) if from_client else check_own_batch(records, rules)
-        if is_inspected(batch, rules) and inspected != rules:
+        if (rules.compacted or rules.compression is not None) and inspected != rules and is_inspected(batch, rules):
             records, batch = kept(records, batch, rules, from_client=from_client)
         if batch.producer_id >= 0:
             marker = recovery.marker_of(records) if batch.attributes & CONTROL else None

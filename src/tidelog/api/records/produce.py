@@ -66,16 +66,14 @@ class PendingInspection(NamedTuple):
     computation: Computation
 
 
-class Appending(NamedTuple):
-    """A request whose batches are appended one after the other. `refused` has the last error."""
+class Uninspected(NamedTuple):
+    """What has become of a request of which some batches are inspected: `request` is without its batches."""
 
-    acks: int
-    timeout_ms: int
-    transactional_id: str | None
+    request: ProduceRequest
     response: ProduceResponse
     pending: list[PendingAppend]
     inspections: list[PendingInspection]
-    refused: list[ApiError]
+    refused: ApiError | None
 
 
 def handle(request: ProduceRequest, context: Context) -> ProduceResponse | Deferred | None:
@@ -90,7 +88,9 @@ def _append_all(
 ) -> ProduceResponse | Deferred | None:
     """Append what may be appended; `unverified` are partitions that the transaction's coordinator refused."""
     response = ProduceResponse(responses=[])
-    appending = Appending(request.acks, request.timeout_ms, request.transactional_id, response, [], [], [])
+    pending: list[PendingAppend] = []
+    inspections: list[PendingInspection] = []
+    refused = None
     for topic in request.topic_data:
         name = topic.name if context.version < TOPIC_IDS_SINCE else context.broker.topic_name(topic.topic_id)
         answers = []
@@ -101,59 +101,83 @@ def _append_all(
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
                 if unverified and (name, data.index) in unverified:
                     raise unverified[TopicPartition(name, data.index)]
-                _append(context, appending, name, data.records, answer)
+                wait = _append(context, request, name, data.records, answer)
+                if wait is not None:
+                    pending.append(wait)
+            except Laborious:
+                inspections.append(_begin_inspection(context, name or "", data.records, answer))
             except ApiError as error:
                 _refuse(context, name or "", answer, error)
-                appending.refused.append(error)
+                refused = error
             answers.append(answer)
         if answers:
             response.responses.append(
                 TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
             )
-    return _appended(context, appending)
+    if inspections:
+        rest = ProduceRequest(
+            transactional_id=request.transactional_id, acks=request.acks, timeout_ms=request.timeout_ms
+        )
+        return _wait_for_inspections(context, Uninspected(rest, response, pending, inspections, refused))
+    return _appended(context, request, response, pending, refused)
 
 
-def _appended(context: Context, appending: Appending) -> ProduceResponse | Deferred | None:
-    """What could be appended at once is appended: answer, or wait."""
-    if appending.inspections:
-        computations = [each.computation for each in appending.inspections]
-        answer: ProduceResponse | Deferred | None = inspecting.wait_for(context, computations, _inspected, appending)
-        return answer
-    acks, response, refused = appending.acks, appending.response, appending.refused
-    if acks == ACKS_NONE:
-        if refused:
-            context.effects.append(Close(context.connection, f"acks=0 was refused with {refused[-1].code.name}"))
+def _appended(
+    context: Context,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    pending: list[PendingAppend],
+    refused: ApiError | None,
+) -> ProduceResponse | Deferred | None:
+    """What can be appended is appended: answer, or wait."""
+    if request.acks == ACKS_NONE:
+        if refused is not None:
+            context.effects.append(Close(context.connection, f"acks=0 was refused with {refused.code.name}"))
         return None
-    if refused:
+    if refused is not None:
         _add_leaders(context, response)
-    return _answer_or_wait(context, response, appending.pending, context.now.mono + appending.timeout_ms, acks)
+    return _answer_or_wait(context, response, pending, context.now.mono + request.timeout_ms, request.acks)
 
 
-def _inspected(context: Context, appending: Appending) -> ProduceResponse | Deferred | None:
+def _wait_for_inspections(context: Context, waiting: Uninspected) -> Deferred:
+    computations = [each.computation for each in waiting.inspections]
+    wait: Deferred = inspecting.wait_for(context, computations, _inspected, waiting)
+    return wait
+
+
+def _inspected(context: Context, waiting: Uninspected) -> ProduceResponse | Deferred | None:
     """Append what passed. If the topic's options have changed meanwhile, it is inspected again."""
-    inspections, appending.inspections[:] = list(appending.inspections), []
+    request, response, pending, inspections, refused = waiting
+    again: list[PendingInspection] = []
     for topic, records, rules, answer, computation in inspections:
         result = computation.result
         try:
             if isinstance(result, ApiError):
                 raise result
-            _append(context, appending, topic, records if result is None else result, answer, rules)
+            wait = _append(context, request, topic, records if result is None else result, answer, rules)
+            if wait is not None:
+                pending.append(wait)
+        except Laborious:
+            again.append(_begin_inspection(context, topic, records, answer))
         except ApiError as error:
             _refuse(context, topic, answer, error)
-            appending.refused.append(error)
-    return _appended(context, appending)
+            refused = error
+    if again:
+        return _wait_for_inspections(context, Uninspected(request, response, pending, again, refused))
+    return _appended(context, request, response, pending, refused)
 
 
 def _append(
     context: Context,
-    appending: Appending,
+    request: ProduceRequest,
     topic: str,
     records: Any,
     answer: PartitionProduceResponse,
     inspected: AppendRules | None = None,
-) -> None:
-    """Append one partition's batch and fill in its answer, or have the batch inspected first."""
-    acks = appending.acks
+) -> PendingAppend | None:
+    """Append one partition's batch and fill in its answer; returns what it must wait for. Raises Laborious if the batch
+    must be inspected first, unless it was."""
+    acks = request.acks
     if acks not in KNOWN_ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if topic in INTERNAL_TOPICS:
@@ -163,7 +187,7 @@ def _append(
     if not isinstance(records, BYTES) or len(records) == 0:
         raise ApiError(ErrorCode.INVALID_RECORD, "A produce request holds exactly one batch for each partition.")
     if len(records) > LAST_ATTRIBUTES_BYTE and records[LAST_ATTRIBUTES_BYTE]:
-        _check_attributes(appending, context.version, records)
+        _check_attributes(request, context.version, records)
     try:
         appended = partition.append(
             records,
@@ -172,9 +196,6 @@ def _append(
             transaction_version=transactional.transaction_version(context.version),
             inspected=inspected,
         )
-    except Laborious:
-        appending.inspections.append(_begin_inspection(context, topic, partition.log.rules, records, answer))
-        return
     except ApiError as error:
         if error.code not in WITHOUT_LOG_START:
             answer.log_start_offset = partition.log.log_start_offset
@@ -187,15 +208,15 @@ def _append(
     answer.log_start_offset = partition.log.log_start_offset
     partition.advance(context.now, broker.eligible)
     end = appended.last_offset + 1
-    if acks != ACKS_NONE and safe_end(partition, acks) < end:
-        appending.pending.append(PendingAppend(partition, end, answer))
+    return None if acks == ACKS_NONE or safe_end(partition, acks) >= end else PendingAppend(partition, end, answer)
 
 
 def _begin_inspection(
-    context: Context, topic: str, rules: AppendRules, records: Buffer, answer: PartitionProduceResponse
+    context: Context, topic: str, records: Any, answer: PartitionProduceResponse
 ) -> PendingInspection:
     """With a copy of the batch: the view dies with this turn."""
     batch = bytes(records)
+    rules = find(context.broker, topic, answer.index).log.rules
     computation = inspecting.begin(context, inspect, batch, header(batch), rules)
     return PendingInspection(topic, batch, rules, answer, computation)
 
@@ -206,12 +227,12 @@ def safe_end(partition: Partition, acks: int) -> int:
     return committed if acks == ACKS_ALL else max(committed, partition.durable_end)
 
 
-def _check_attributes(appending: Appending, version: int, records: Buffer) -> None:
+def _check_attributes(request: ProduceRequest, version: int, records: Buffer) -> None:
     """Attributes that the request's version or its transactional ID must allow. The log refuses old formats."""
     attributes = records[LAST_ATTRIBUTES_BYTE] if records[MAGIC_POSITION] == MAGIC else 0
     if attributes & COMPRESSION_MASK == Compression.ZSTD and version < ZSTD_SINCE:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd is for Produce v{ZSTD_SINCE} and newer")
-    if attributes & TRANSACTIONAL and appending.transactional_id is None:
+    if attributes & TRANSACTIONAL and request.transactional_id is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
