@@ -9,7 +9,7 @@ from tests.fuzz.hostile import TOPIC, Canary
 from tests.processes import Processes
 from tidelog.shell.child import Child
 
-LIMITS = {"socket.request.max.bytes": "2000000", "queued.max.request.bytes": "-1"}
+LIMITS = {"socket.request.max.bytes": "2000000"}
 
 
 @pytest.fixture(scope="module")

@@ -65,4 +65,4 @@ def test_decompression_is_bounded(side, broker, topic):
         answer = produce(side, topic, bomb(kind, compressed))
         assert answer.error_code != 0
         assert answer.base_offset == -1
-    assert resident_bytes(broker) - before < 400 * MEGABYTE
+    assert resident_bytes(broker) - before < 150 * MEGABYTE

@@ -11,10 +11,11 @@ from tidelog.shell.connections import arrivals
 from tidelog.shell.connections.arrivals import SCARCE, USUAL, Pace
 from tidelog.shell.connections.traffic import Traffic
 
-BUDGET = 400_000
+BUDGET = 150_000
 SMALL = {"queued.max.request.bytes": str(BUDGET), "socket.request.max.bytes": str(BUDGET)}
-LARGE = bytes(range(256)) * 1500
-"""Nearly as large as the whole budget."""
+LARGE = bytes(range(256)) * 576
+"""Nearly as large as the whole budget, and small enough for the kernel to keep while the broker does not read."""
+HALF = 75_000
 
 
 def parts_of(running):
@@ -25,7 +26,7 @@ def half_sent(running, count):
     """Connections that have sent half of a large request, or as much of it as the broker took."""
     clients = [running.connect() for _ in range(count)]
     for client in clients:
-        client.sendall(framed(LARGE)[:200_000])
+        client.sendall(framed(LARGE)[:HALF])
     return clients
 
 
@@ -49,10 +50,10 @@ def test_when_the_budget_is_used_up_all_requests_are_served_in_turn(newest_first
         shared, _ = parts_of(running)
         clients = half_sent(running, 6)
         wait_for(lambda: shared.waiting >= 3, "some to be starved")
-        assert shared.buffers.used <= BUDGET + len(LARGE)
+        assert shared.buffers.used <= BUDGET + 2 * len(LARGE)
         order = clients[::-1] if newest_first else clients
         for client in order:
-            client.sendall(framed(LARGE)[200_000:])
+            client.sendall(framed(LARGE)[HALF:])
         for client in order:
             assert receive_frame(client) == LARGE
             client.close()
@@ -78,7 +79,7 @@ def test_whoever_leaves_frees_memory_for_the_others():
         wait_for(lambda: shared.waiting >= 3, "some to be starved")
         for client in leaving:
             client.close()
-        last.sendall(framed(LARGE)[200_000:])
+        last.sendall(framed(LARGE)[HALF:])
         assert receive_frame(last) == LARGE
         last.close()
 
@@ -147,7 +148,7 @@ def test_time_in_which_the_broker_does_not_read_does_not_count(monkeypatch):
     monkeypatch.setattr(arrivals, "CHECK_S", 0.02)
     with serving() as running, running.connect() as client:
         shared, connections = parts_of(running)
-        client.sendall(framed(LARGE)[:200_000])
+        client.sendall(framed(LARGE)[:HALF])
         wait_for(lambda: len(shared._incomplete) == 1, "the request to begin")
         running.wish(Pause(1, paused=True), Sync(1, []))
         running.node.wait_for("synced", 1)
@@ -158,7 +159,7 @@ def test_time_in_which_the_broker_does_not_read_does_not_count(monkeypatch):
         assert connections
         monkeypatch.setattr(arrivals, "USUAL", USUAL)
         running.wish(Pause(1, paused=False))
-        client.sendall(framed(LARGE)[200_000:])
+        client.sendall(framed(LARGE)[HALF:])
         assert receive_frame(client) == LARGE
 
 
@@ -182,11 +183,11 @@ def test_the_process_that_stood_still_blames_nobody(monkeypatch):
     monkeypatch.setattr(arrivals, "USUAL", Pace(0, 10**12))
     with serving() as running, running.connect() as client:
         shared, connections = parts_of(running)
-        client.sendall(framed(LARGE)[:200_000])
+        client.sendall(framed(LARGE)[:HALF])
         wait_for(lambda: len(shared._incomplete) == 1, "the request to begin")
         (link,) = connections.values()
         began = link.began
         wait_for(lambda: link.began >= began + 100, "late checks")
-        client.sendall(framed(LARGE)[200_000:])
+        client.sendall(framed(LARGE)[HALF:])
         assert receive_frame(client) == LARGE
         assert isinstance(running.server._traffic, Traffic)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -140,3 +141,18 @@ def test_lines_as_json(capsys):
     line = json.loads(capsys.readouterr().err)
     assert line.pop("time").endswith("Z")
     assert line == {"level": "info", "who": "broker-1", "kind": "isr.shrink", "partition": "t-0", "isr": [1, 2]}
+
+
+def test_refused_connections_and_the_memory_of_requests_are_counted(cluster):
+    pages, kind = Pages(cluster), 'tidelog_events_total{kind="connection.violation"}'
+    before = pages.sums().get(kind, 0)
+    with socket.create_connection(("127.0.0.1", cluster.brokers[0].port), timeout=PATIENCE_S) as sock:
+        sock.sendall(b"\xff\xff\xff\xff")
+        assert sock.recv(1) == b""
+    pages.until(kind, before + 1)
+    found = pages.sums()
+    used, available = (found[f"kafka_network_socketserver_memorypool{each}"] for each in ("used", "available"))
+    assert 0 <= used < 1_000_000
+    running = sum(broker.is_running for broker in cluster.brokers)
+    assert used + available == running * 134_217_728
+    assert found["tidelog_network_starved"] == 0
