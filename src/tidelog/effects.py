@@ -43,6 +43,13 @@ class Pause(NamedTuple):
     paused: bool
 
 
+class Retain(NamedTuple):
+    """The broker keeps so many bytes of what this connection sent until its request is answered (0: no more)."""
+
+    connection: int
+    size: int
+
+
 class SetFrameLimit(NamedTuple):
     """How long a frame of this connection may be from now on: its client has authenticated."""
 
@@ -214,6 +221,7 @@ Effect = (
     Send
     | Close
     | Pause
+    | Retain
     | SetConnectionLimits
     | SetFrameLimit
     | SetListenerOptions

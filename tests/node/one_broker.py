@@ -17,6 +17,7 @@ from tidelog.effects import (
     Examine,
     Pause,
     Replace,
+    Retain,
     Send,
     SetConnectionLimits,
     SetLogLevels,
@@ -97,7 +98,7 @@ class OneBroker:
         self.stores, self.syncs, self.events, self.asked = deque(), deque(), [], []
         self.examinations = deque()
         self.computations = deque()
-        self.answers, self.closed, self.paused = {}, [], {}
+        self.answers, self.closed, self.paused, self.retained = {}, [], {}, {}
         self.stopped = self.admission = None
         self.requests, self._waiting = 0, {}
         self.pushes = 1_000_000
@@ -147,6 +148,8 @@ class OneBroker:
                     self.closed.append(connection)
                 case Pause(connection, paused):
                     self.paused[connection] = paused
+                case Retain(connection, size):
+                    self.retained[connection] = size
                 case SetConnectionLimits():
                     self.admission = effect
                 case SetLogLevels(levels):

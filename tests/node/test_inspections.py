@@ -55,12 +55,14 @@ def test_what_follows_on_the_connection_waits_and_keeps_its_order():
     broker = compacted()
     first = broker.produce(records=large())
     assert broker.paused[CLIENT]
+    assert broker.retained[CLIENT] == len(large())
     second, third = broker.produce("b"), broker.send(ApiVersionsRequest(), version=0)
     assert broker.produced(second) is None
     assert third not in broker.answers
     broker.computed()
     assert (broker.produced(first), broker.produced(second)) == ((0, 0), (0, 1))
     assert third in broker.answers
+    assert broker.retained[CLIENT] == 0
     assert not broker.paused[CLIENT]
     assert content(broker) == [bytes(5), b"b"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.shell.echo import framed, is_closed, receive_frame, serving
 from tests.waiting import wait_for
-from tidelog.effects import Pause, Sync
+from tidelog.effects import Pause, Retain, Sync
 from tidelog.shell.connections import arrivals
 from tidelog.shell.connections.arrivals import SCARCE, USUAL, Pace
 from tidelog.shell.connections.traffic import Traffic
@@ -16,6 +16,13 @@ SMALL = {"queued.max.request.bytes": str(BUDGET), "socket.request.max.bytes": st
 LARGE = bytes(range(256)) * 576
 """Nearly as large as the whole budget, and small enough for the kernel to keep while the broker does not read."""
 HALF = 75_000
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """However slow the machine is, nobody is too slow, unless a test says so."""
+    monkeypatch.setattr(arrivals, "USUAL", Pace(3_600_000, 1))
+    monkeypatch.setattr(arrivals, "SCARCE", Pace(3_600_000, 1))
 
 
 def parts_of(running):
@@ -191,3 +198,27 @@ def test_the_process_that_stood_still_blames_nobody(monkeypatch):
         client.sendall(framed(LARGE)[HALF:])
         assert receive_frame(client) == LARGE
         assert isinstance(running.server._traffic, Traffic)
+
+
+def test_what_waits_for_a_thread_counts(monkeypatch):
+    """Thousands of requests of 250 KB, each read at once, would be kept otherwise."""
+    with serving(SMALL) as running, running.connect() as waiting, running.connect() as other:
+        shared, _ = parts_of(running)
+        running.node.wait_for("connected", 2)
+        running.wish(Pause(1, paused=True), Retain(1, BUDGET), Sync(1, []))
+        running.node.wait_for("synced", 1)
+        assert shared.buffers.used == BUDGET
+        first, second = half_sent(running, 2)
+        wait_for(lambda: shared.waiting == 1, "one to be starved: the oldest never is")
+        other.sendall(framed(b"small"))
+        assert receive_frame(other) == b"small"
+        running.wish(Retain(1, 0), Pause(1, paused=False))
+        for client in (second, first):
+            client.sendall(framed(LARGE)[HALF:])
+        for client in (first, second):
+            assert receive_frame(client) == LARGE
+            client.close()
+        running.wish(Retain(1, 5))
+        wait_for(lambda: shared.buffers.used == 5, "the rest to be free")
+        waiting.close()
+        wait_for(lambda: shared.buffers.used == 0, "what was kept to be free")

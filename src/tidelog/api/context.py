@@ -413,5 +413,5 @@ class Context:
     """None where everything is allowed: without an authorizer, and to brokers."""
     finish: Callable[[Any], None] | None = None
     """Completes an answer that comes later."""
-    blocks: bool = False
-    """Nothing else of its connection is served while it waits."""
+    blocks: int = 0
+    """Not 0: nothing else of its connection is served while it waits, and it keeps so many bytes."""

@@ -18,7 +18,7 @@ from tidelog.api import registry
 from tidelog.api.authorization import authorize
 from tidelog.api.context import Access, Broker, Context, Pending
 from tidelog.api.registry import APIS
-from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, Send
+from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, Retain, Send
 from tidelog.errors import DiskFailed, ProtocolViolation
 from tidelog.model import Time
 from tidelog.node.authentication import AUTHENTICATE, Authentication
@@ -285,18 +285,20 @@ class Dispatch:
                 self.billing.wait(ticket.bill)
         else:
             self._answer(ticket, answer)
-        self._update_blocked(ticket, is_blocking=context.blocks and type(answer) is Deferred)
+        self._update_blocked(ticket, context.blocks if type(answer) is Deferred else 0)
 
-    def _update_blocked(self, ticket: Ticket, *, is_blocking: bool) -> None:
+    def _update_blocked(self, ticket: Ticket, kept: int) -> None:
         """A request that blocks its connection: read nothing meanwhile, and serve afterwards what was read before."""
         connection = ticket.connection
         if connection is None:
             return
-        if is_blocking and connection.blocked is None:
+        if kept and connection.blocked is None:
             connection.blocked = ticket
             self._effects.append(Pause(connection.number, paused=True))
-        elif connection.blocked is ticket and not is_blocking:
+            self._effects.append(Retain(connection.number, kept))
+        elif connection.blocked is ticket and not kept:
             connection.blocked = None
+            self._effects.append(Retain(connection.number, 0))
             self._unblocked.append(connection)
 
     def _take_ticket(self, token: int) -> Ticket | None:
@@ -314,7 +316,7 @@ class Dispatch:
                 continue
             context.now = now
             context.effects = []
-            context.blocks = False
+            context.blocks = 0
             self._attempt(ticket, context, partial(wait.deferred.resume, context, *wait.deferred.arguments))
         while self._unblocked:
             self._serve_backlog(self._unblocked.pop(0), now)

@@ -26,6 +26,7 @@ from tidelog.effects import (
     Pause,
     Remove,
     Replace,
+    Retain,
     Send,
     SetConnectionLimits,
     SetFrameLimit,
@@ -118,6 +119,7 @@ class Server:
             Send: lambda send: self._traffic.put(send.connection, send.parts),
             Close: self._close,
             Pause: lambda pause: self._traffic.pause(pause.connection, paused=pause.paused),
+            Retain: lambda retain: self._traffic.retain(retain.connection, retain.size),
             SetConnectionLimits: self._traffic.acceptor.set_limits,
             SetFrameLimit: lambda effect: self._traffic.limit_frames(effect.connection, effect.limit),
             SetListenerOptions: lambda effect: tls.change(effect.options),
@@ -301,6 +303,8 @@ class Server:
 
     def _compute(self, effect: Compute) -> None:
         def work() -> None:
+            if self.stopping:
+                return
             try:
                 result = carried_out(effect.function, effect.arguments)
             except Exception as error:

@@ -16,6 +16,7 @@ from tidelog.effects import (
     Pause,
     Remove,
     Replace,
+    Retain,
     Send,
     SetConnectionLimits,
     SetFrameLimit,
@@ -62,7 +63,7 @@ class Carrier:
                 self.close(connection)
             case Pause(connection, paused):
                 self.pause(connection, paused=paused)
-            case SetConnectionLimits() | SetFrameLimit() | SetListenerOptions() | SetLogLevels():
+            case Retain() | SetConnectionLimits() | SetFrameLimit() | SetListenerOptions() | SetLogLevels():
                 pass  # the simulator has neither connection limits nor log lines
             case Connect(connection, address, port):
                 self.world.network.connect(self.life, connection, address, port)

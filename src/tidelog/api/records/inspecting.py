@@ -19,18 +19,22 @@ def begin(context: Context, function: Callable[..., Any], *arguments: Any) -> Co
 
 
 def wait_for(
-    context: Context, computations: Sequence[Computation], proceed: Callable[..., Any], *arguments: Any
+    context: Context, computations: Sequence[Computation], size: int, proceed: Callable[..., Any], *arguments: Any
 ) -> Any:
-    """What `proceed` gives, once all results are there."""
-    return _proceed_or_wait(context, computations, proceed, arguments)
+    """What `proceed` gives, once all results are there. Meanwhile so many bytes are kept for them."""
+    return _proceed_or_wait(context, computations, size, proceed, arguments)
 
 
 def _proceed_or_wait(
-    context: Context, computations: Sequence[Computation], proceed: Callable[..., Any], arguments: tuple[Any, ...]
+    context: Context,
+    computations: Sequence[Computation],
+    size: int,
+    proceed: Callable[..., Any],
+    arguments: tuple[Any, ...],
 ) -> Any:
     open_ones = [each for each in computations if not each.is_done]
     if not open_ones:
         return proceed(context, *arguments)
-    context.blocks = True
+    context.blocks = max(size, 1)
     signals = [Signal(("computed", each.token)) for each in open_ones]
-    return Deferred(signals, context.now.mono + _LONG_MS, _proceed_or_wait, (computations, proceed, arguments))
+    return Deferred(signals, context.now.mono + _LONG_MS, _proceed_or_wait, (computations, size, proceed, arguments))

@@ -79,7 +79,8 @@ def _answered_or_wait(context: Context, answers: Answers) -> ListOffsetsResponse
     if not answers.unread:
         return response
     computations = [computation for _, _, computation in answers.unread]
-    waiting: Deferred = inspecting.wait_for(context, computations, _found, answers)
+    size = sum(batch.length for _, batch, _ in answers.unread)
+    waiting: Deferred = inspecting.wait_for(context, computations, size, _found, answers)
     return waiting
 
 

@@ -141,7 +141,8 @@ def _appended(
 
 def _wait_for_inspections(context: Context, waiting: Uninspected) -> Deferred:
     computations = [each.computation for each in waiting.inspections]
-    wait: Deferred = inspecting.wait_for(context, computations, _inspected, waiting)
+    size = sum(len(each.records) for each in waiting.inspections)
+    wait: Deferred = inspecting.wait_for(context, computations, size, _inspected, waiting)
     return wait
 
 

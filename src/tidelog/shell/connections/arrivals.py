@@ -2,6 +2,7 @@
 
 - All of them share a budget, `queued.max.request.bytes`. A request for whose next bytes there is no room is starved:
   its connection is not read until there is. Small requests are not affected, since they need no buffer of their own.
+- Requests that wait for a thread (`retain`) count, too.
 - The oldest request is never starved, so that one always goes on: no more is used than the budget and the largest
   request.
 - A request of some age must have kept up a rate (`Pace`), or its connection is closed. Time in which the broker itself
@@ -90,9 +91,18 @@ class Arrivals:
         if self._starved:
             self._feed()
 
+    def retain(self, connection: Connection, size: int) -> None:
+        """The request that came last is not answered yet, and these bytes of it are kept until it is."""
+        self.buffers.used += size - connection.retained
+        connection.retained = size
+        if self._starved and not size:
+            self._feed()
+
     def ended(self, connection: Connection) -> None:
         """The connection is closed."""
         connection.reader.release()
+        self.buffers.used -= connection.retained
+        connection.retained = 0
         self._incomplete.pop(connection, None)
         self._starved.pop(connection, None)
         if self._starved:

@@ -272,6 +272,7 @@ class Connection:
         "paused",
         "reader",
         "reading",
+        "retained",
         "sock",
         "starved",
         "unauthenticated",
@@ -288,6 +289,7 @@ class Connection:
         self.reader = reader
         self.outgoing = Outgoing(sock, encrypted=self.encrypted)
         self.is_limited = False  # whether the limits of `arrivals.py` apply: not to brokers
+        self.retained = 0  # bytes of its requests that the node keeps
         self.last_used = 0  # monotonic ms of the last read, for connections.max.idle.ms
         self.unauthenticated: TimerHandle | None = None  # until a client of a SASL listener has logged in
         # Whether the loop watches the socket. The loop must never watch a closed descriptor, whose number is reused.

@@ -132,6 +132,12 @@ class Traffic:
             connection.paused = paused
             self._update_reading(connection)
 
+    def retain(self, number: int, size: int) -> None:
+        """The node keeps so many bytes of the connection's request."""
+        connection = self.connections.get(number)
+        if connection is not None and connection.is_limited:
+            self.arrivals.retain(connection, size)
+
     def limit_frames(self, number: int, limit: int) -> None:
         """The client of this connection has logged in: the limit of its frames from now on."""
         connection = self.connections.get(number)
