@@ -21,6 +21,7 @@ from tests.audit.logs import (
     write_replica,
 )
 from tests.spark.records import create
+from tests.waiting import wait_for
 from tidelog.audit.core import finding
 from tidelog.audit.core.acknowledged import Acknowledged
 from tidelog.audit.io import cluster, fetching, folders, plan, run
@@ -29,6 +30,7 @@ from tidelog.check.chaos import schedule
 from tidelog.check.history.text import parse
 from tidelog.check.replicas import acknowledged_records
 from tidelog.cli.main import run as command
+from tidelog.cli.replica_states import replica_states
 from tidelog.lab.engine import HISTORY, export_disks, find, tell
 from tidelog.shell.transport import Admin, Producer
 from tidelog.spark import audit_session
@@ -69,6 +71,11 @@ def test_a_running_cluster_is_fetched_by_the_executors(spark, tides):
         for number in range(400):
             producer.send(topic, b"v%d" % number, partition=number % 2)
         producer.flush()
+    with Admin(tides.bootstrap) as admin:
+        # A follower learns the last high watermark by its next fetch; the two reports must see the same.
+        wait_for(
+            lambda: {state.high_watermark for state in replica_states(admin, topic)} == {200}, "all have all committed"
+        )
     reports = []
     for runner in (run.run_locally, on(spark.sparkContext)):
         with Admin(tides.bootstrap) as admin:
