@@ -14,7 +14,7 @@ from tidelog.security.delegation_tokens import TokenTable
 
 Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
 
-READS = 500
+READS = 100
 """Tokens that are read at a time: parsing them is work of the event loop, some milliseconds."""
 _QUERIES: Sequence[Operation] = (
     Watch(tree.DELEGATION_TOKEN),  # first, so that a change after the lists is noticed
