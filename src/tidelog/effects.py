@@ -50,6 +50,14 @@ class Retain(NamedTuple):
     size: int
 
 
+class PutBack(NamedTuple):
+    """Frames of one `receive` that were not served: give them to `receive` again, before any others, in a later turn in
+    which the connection may be read. The views are good only while the effects of the input are carried out."""
+
+    connection: int
+    frames: Sequence[memoryview]
+
+
 class SetFrameLimit(NamedTuple):
     """How long a frame of this connection may be from now on: its client has authenticated."""
 
@@ -222,6 +230,7 @@ Effect = (
     | Close
     | Pause
     | Retain
+    | PutBack
     | SetConnectionLimits
     | SetFrameLimit
     | SetListenerOptions

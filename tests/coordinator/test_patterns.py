@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.coordinator.patterns import PatternProblem, whole_matcher
+from tidelog.coordinator.patterns import MAX_LENGTH, PatternProblem, whole_matcher
 
 NAMES = [
     "",
@@ -110,3 +110,22 @@ def test_what_is_no_pattern(pattern, problem):
 def test_what_takes_others_forever_takes_no_time(pattern):
     """Python's own `re` would not come back from these."""
     assert not whole_matcher(pattern)("a" * 240)
+
+
+@pytest.mark.parametrize("pattern", ["a" * (MAX_LENGTH + 1), "(a{0,100}){0,9}" * 9, "(?:.*a){1000}"])
+def test_a_pattern_that_would_take_long_is_refused(pattern):
+    with pytest.raises(PatternProblem, match="expression is too large"):
+        whole_matcher(pattern)
+
+
+def test_a_list_of_many_names_is_no_long_pattern():
+    matches = whole_matcher("|".join(f"orders-of-region-{number}" for number in range(80)))
+    assert matches("orders-of-region-7")
+    assert not matches("orders-of-region-80")
+
+
+def test_a_name_that_was_matched_costs_nothing_again():
+    matches = whole_matcher("(?:.*x)*y")
+    assert matches.cost("abc") == 3 * matches.size
+    assert not matches("abc")
+    assert matches.cost("abc") == 0

@@ -16,6 +16,7 @@ from tidelog.effects import (
     Event,
     Examine,
     Pause,
+    PutBack,
     Replace,
     Retain,
     Send,
@@ -99,6 +100,8 @@ class OneBroker:
         self.examinations = deque()
         self.computations = deque()
         self.answers, self.closed, self.paused, self.retained = {}, [], {}, {}
+        self.put_back, self.delivered_again = {}, 0
+        """Frames that the broker put back, by connection; how often some were delivered again."""
         self.stopped = self.admission = None
         self.requests, self._waiting = 0, {}
         self.pushes = 1_000_000
@@ -118,14 +121,25 @@ class OneBroker:
 
     def give(self, name, *arguments):
         self._carry_out(getattr(self.node, name)(*arguments, self.now))
-        while (self.store_answers and self.stores) or self.examinations:
+        while (self.store_answers and self.stores) or self.examinations or self._deliver_again():
             if self.examinations:
                 token, stretch = self.examinations.popleft()
                 self._carry_out(self.node.examined(token, examine(stretch), self.now))
                 continue
-            store = self.stores.popleft()
-            self._carry_out(self.node.store_result(store.token, self.session.apply(store.operations), self.now))
+            if self.store_answers and self.stores:
+                store = self.stores.popleft()
+                self._carry_out(self.node.store_result(store.token, self.session.apply(store.operations), self.now))
         self.node.check_invariants()
+
+    def _deliver_again(self):
+        """What the broker put back, on a connection that it reads; whether there was any."""
+        connection = next((each for each in self.put_back if not self.paused.get(each)), None)
+        if connection is None:
+            return False
+        self.delivered_again += 1
+        views = [memoryview(bytearray(frame)) for frame in self.put_back.pop(connection)]
+        self._carry_out(self.node.receive(connection, views, self.now))
+        return True
 
     def _carry_out(self, effects):
         for effect in effects:
@@ -150,6 +164,8 @@ class OneBroker:
                     self.paused[connection] = paused
                 case Retain(connection, size):
                     self.retained[connection] = size
+                case PutBack(connection, frames):
+                    self.put_back[connection] = [*map(bytes, frames), *self.put_back.get(connection, ())]
                 case SetConnectionLimits():
                     self.admission = effect
                 case SetLogLevels(levels):
@@ -219,6 +235,9 @@ class OneBroker:
         if not (key == 0 and request.acks == 0):
             self._waiting[connection].append((self.requests, key, version))
         number = self.requests
+        if connection in self.put_back:
+            self.put_back[connection].append(frame)
+            return number
         received = bytearray(frame)
         self.give("receive", connection, [memoryview(received)])
         received[:] = bytes(len(received))  # views of a frame are good for its turn only
@@ -232,6 +251,12 @@ class OneBroker:
         if self.elects:
             order = self.node.broker.pushes
             order.confirmed = max(order.confirmed, request.controller_epoch)
+
+    def expects(self, request, version, connection=CLIENT):
+        """The number of a request that the test sends by itself."""
+        self.requests += 1
+        self._waiting[connection].append((self.requests, request.__key__, version))
+        return self.requests
 
     def ask(self, request, connection=CLIENT, version=None):
         """The answer, which must come at once."""

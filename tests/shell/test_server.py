@@ -14,6 +14,7 @@ from tidelog.effects import (
     Event,
     FileSlice,
     Pause,
+    PutBack,
     Remove,
     Replace,
     Send,
@@ -247,6 +248,28 @@ def test_a_paused_connection_is_not_read_from():
         assert not link.reading
         running.wish(Pause(1, paused=False))
         assert receive_frame(client) == b"1"
+
+
+def test_frames_that_are_put_back_are_delivered_before_others_while_the_connection_is_read():
+    seen = []
+
+    def answers(connection, frame):
+        seen.append(bytes(frame))
+        if seen == [b"1"]:
+            return [PutBack(connection, [memoryview(b"1"), memoryview(b"2")]), Pause(connection, paused=True)]
+        return [Send(connection, [framed(b"answer to " + frame)])]
+
+    with serving() as running, running.connect() as client:
+        running.node.answer = answers
+        client.sendall(framed(b"1"))
+        wait_for(lambda: seen == [b"1"], "the first frame")
+        client.sendall(framed(b"3"))
+        running.wish(Sync(7, []))
+        running.node.wait_for("synced", 7)
+        assert seen == [b"1"]
+        running.wish(Pause(1, paused=False))
+        assert [receive_frame(client) for _ in range(3)] == [b"answer to %d" % number for number in (1, 2, 3)]
+        assert seen == [b"1", b"1", b"2", b"3"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

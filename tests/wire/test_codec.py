@@ -13,6 +13,7 @@ from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCo
 from tidelog.wire.messages.records.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.wire.source import STEP
 
 FETCH, PRODUCE, METADATA, API_VERSIONS = 1, 0, 3, 18
 
@@ -173,3 +174,46 @@ def test_defaults_survive_every_api_in_every_version():
             assert codec.decode_request(sent) == ((key, version, 7, None), request)
             sent = frame(codec.encode_response(key, version, 7, response))
             assert codec.decode_response(key, version, sent) == (7, response)
+
+
+def run(steps):
+    """(how often it paused, what it returned)."""
+    pauses = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return pauses, done.value
+        pauses += 1
+
+
+@pytest.mark.parametrize(("key", "version"), [(3, 12), (8, 2), (9, 9), (0, 9), (18, 3), (18, 99)])
+def test_a_request_in_steps_is_the_same(key, version):
+    built = SCHEMAS[key].request()
+    sent = frame(codec.encode_request(key, min(version, SCHEMAS[key].max_version), 7, "me", built))
+    sent = sent[:2] + version.to_bytes(2) + sent[4:]
+    _, (header, request, entries) = run(codec.request_in_steps(memoryview(sent), 10))
+    assert (header, request) == codec.decode_request(sent)
+    assert entries == 0
+
+
+def test_decoding_and_encoding_in_steps_pause_and_count_the_entries_of_all_lists():
+    topics = [MetadataRequestTopic(name=f"t{number}") for number in range(1000)]
+    request = MetadataRequest(topics=topics)
+    sent = frame(codec.encode_request(METADATA, 12, 7, "me", request))
+    pauses, (_, decoded, entries) = run(codec.request_in_steps(memoryview(sent), 1000))
+    assert (pauses, decoded, entries) == (1000 // STEP, request, 1000)
+    with pytest.raises(ProtocolViolation, match="more than 999 entries"):
+        run(codec.request_in_steps(memoryview(sent), 999))
+    data = [PartitionData(partition_index=number) for number in range(1000)]
+    response = FetchResponse(responses=[FetchableTopicResponse(topic="flights", partitions=data)])
+    pauses, parts = run(codec.response_in_steps(FETCH, 12, 7, response))
+    assert parts == codec.encode_response(FETCH, 12, 7, response)
+    assert pauses == 1001 // STEP
+
+
+def test_records_are_views_in_steps_too():
+    sent = bytearray(frame(produce(b"r" * 100_000)))
+    _, (_, request, entries) = run(codec.request_in_steps(memoryview(sent), 2))
+    request.topic_data[0].partition_data[0].records[0] = ord("w")
+    assert (sent.count(b"w"), entries) == (1, 2)

@@ -42,7 +42,7 @@ class Muting:
     def wake(self, now: Time) -> None:
         for connection in [each for each, until in self._until.items() if until <= now.mono]:
             del self._until[connection]
-            if not connection.paused and connection.blocked is None:
+            if not connection.paused:
                 self._effects.append(Pause(connection.number, paused=False))
         self.alarm.set(self.next_deadline)
 
@@ -88,7 +88,7 @@ class Billing:
         self._muting.mute(connection, now + throttle_ms)
         if not hasattr(response, "throttle_time_ms"):
             return parts
-        response.throttle_time_ms = throttle_ms
+        response.throttle_time_ms, ticket.parts = throttle_ms, None
         parts = ticket.encoded(response)
         response.throttle_time_ms = 0  # it may be one that every client is answered
         return parts

@@ -7,16 +7,26 @@ them apart.
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidelog.api.context import Bill
 from tidelog.api.registry import APIS
-from tidelog.effects import Part
+from tidelog.effects import FileSlice, Part
 from tidelog.node.authentication import Authentication
 from tidelog.node.authorizer import PrincipalAccess
 from tidelog.node.purgatory import Wait
 from tidelog.wire.codec import API_VERSIONS, encode_response
 from tidelog.wire.repeated import Repeated
+
+if TYPE_CHECKING:
+    from tidelog.node.large_requests import Work
+
+
+PAUSE_ABOVE = 500
+"""A connection with more unanswered requests is not read until there are less than half as many. Kafka limits them by
+`queued.max.requests` for all connections together."""
+PAUSE_ABOVE_BYTES = 4 * 1024 * 1024
+"""The same for the bytes of answers that are ready and wait for one before them."""
 
 
 class Slot:
@@ -34,6 +44,8 @@ class Pipeline:
 
     def __init__(self) -> None:
         self._slots: deque[Slot] = deque()
+        self.held_bytes = 0
+        """Of answers that are ready and wait for one before them; slices of files are not in memory."""
 
     def __repr__(self) -> str:
         return f"<Pipeline waiting={len(self._slots)}>"
@@ -55,10 +67,19 @@ class Pipeline:
         slot.answered = True
         slot.parts = parts
         slots = self._slots
-        ready: list[Part] = []
+        if slots[0] is not slot:
+            self.held_bytes += _in_memory(parts)
+            return []
+        ready: list[Part] = list(slots.popleft().parts or ())
         while slots and slots[0].answered:
-            ready.extend(slots.popleft().parts or ())
+            held = slots.popleft().parts
+            self.held_bytes -= _in_memory(held)
+            ready.extend(held or ())
         return ready
+
+
+def _in_memory(parts: Sequence[Part] | None) -> int:
+    return sum(len(part) for part in parts or () if not isinstance(part, FileSlice))
 
 
 @dataclass(slots=True, eq=False)
@@ -79,10 +100,27 @@ class Connection:
     access: PrincipalAccess | None = None
     """Of its principal; only with an authorizer."""
     blocked: "Ticket | None" = None
-    """A request that waits and must be answered before the next one is served. `backlog` are the frames behind it."""
-    backlog: list[bytearray] = field(default_factory=list)
+    """A request that waits and must be answered before the next one is served."""
     tokens: set[int] = field(default_factory=set)
     """Of its requests that are not answered yet."""
+    works: "list[Work]" = field(default_factory=list)
+    """Its large requests; they, too, must be answered before the next one is served."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more of its requests are served for now."""
+        return self._waits or self.pipeline.waiting > PAUSE_ABOVE or self.pipeline.held_bytes > PAUSE_ABOVE_BYTES
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it is read again after that."""
+        pipeline = self.pipeline
+        is_short = pipeline.waiting < PAUSE_ABOVE // 2 and pipeline.held_bytes < PAUSE_ABOVE_BYTES // 2
+        return is_short and not self._waits
+
+    @property
+    def _waits(self) -> bool:
+        return self.blocked is not None or bool(self.works)
 
 
 @dataclass(slots=True)
@@ -101,11 +139,13 @@ class Ticket:
     bill: Bill | None = None
     finish: Callable[[Any], None] | None = None
     """Completes the answer."""
+    parts: Sequence[Part] | None = None
+    """The answer, if it is encoded already."""
 
     def encoded(self, response: Any) -> Sequence[Part] | None:
         """The encoded answer; None if the request wants none."""
-        if response is None:
-            return None
+        if response is None or self.parts is not None:
+            return self.parts
         return encode_response(self.key, answerable(self.key, self.version), self.correlation_id, response)
 
 

@@ -8,33 +8,50 @@ assertion stops the process, because then the state itself may be wrong.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from struct import Struct
-from typing import Any
+from types import GeneratorType
+from typing import Any, NamedTuple
 
+from tidelog.alarms import Alarm
 from tidelog.api import registry
 from tidelog.api.authorization import authorize
 from tidelog.api.context import Access, Broker, Context, Pending
+from tidelog.api.parts import MOST_ENTRIES, at_once, merge, part, parts, splitting
 from tidelog.api.registry import APIS
-from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, Retain, Send
-from tidelog.errors import DiskFailed, ProtocolViolation
+from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, PutBack, Retain, Send
+from tidelog.errors import DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import Time
 from tidelog.node.authentication import AUTHENTICATE, Authentication
 from tidelog.node.authorizer import Authorizer
 from tidelog.node.client_throttling import Billing, Muting
 from tidelog.node.connections import Connection, Ticket, answerable
+from tidelog.node.large_requests import OWNER, PART, LargeRequests, Steps, Work
 from tidelog.node.purgatory import Purgatory
 from tidelog.security.sasl import SaslListener
-from tidelog.wire.codec import API_VERSIONS, RequestHeader, decode_request, encode_response
+from tidelog.wire.codec import (
+    API_VERSIONS,
+    RequestHeader,
+    decode_request,
+    encode_response,
+    has_records,
+    request_in_steps,
+    response_in_steps,
+)
+from tidelog.wire.source import STEP
 
-PAUSE_ABOVE = 500
-"""A connection with more unanswered requests is not read until there are less than half as many. Kafka limits them by
-`queued.max.requests` for all connections together."""
+WORK_A_TURN = 500
+"""Entries in the requests that one input serves, weighted by their cost; the other requests wait for a later turn."""
+SMALL_BYTES = 256
+"""A request up to this size has few entries: they are not counted."""
+LARGEST_BYTES = 16 * 1024 * 1024
+"""Of a request from a client, unless it is a Produce of few partitions."""
 
-_KEY_AND_VERSION = Struct(">hh")
-_DEFERRED = (Deferred, Pending)
+_START = Struct(">hhi")
+"""Key, version and correlation ID."""
+_DEFERRED = (Deferred, Pending, GeneratorType)
 _PROPAGATED = (ProtocolViolation, AssertionError)
 """Not a bug in one handler: `receive` closes the connection for the first, the second stops the process."""
 
@@ -63,6 +80,7 @@ class Dispatch:
         self._quotas = broker.quotas
         self.muting = Muting(effects)
         self.billing = Billing(broker.quotas, self.muting)
+        self.large = LargeRequests(broker.quotas.stopwatch)
         self._sasl = sasl
         self._authorizer = authorizer
         self._handlers: dict[int, Callable[[Any, Context], Any]] = {}
@@ -70,8 +88,6 @@ class Dispatch:
         self._connections: dict[int, Connection] = {}
         self._tickets: dict[int, Ticket] = {}
         """Deferred requests by token."""
-        self._unblocked: list[Connection] = []
-        """Connections whose blocking request has been answered."""
         self._tokens = count(1)
         self._outgoing: dict[int, list[Part]] = {}
         """Encoded answers of the present input, by connection: `flush` makes one Send of each list."""
@@ -96,6 +112,8 @@ class Dispatch:
         self._outgoing.pop(number, None)
         if connection is not None:
             self.muting.forget(connection)
+        for work in connection.works if connection is not None else ():
+            self.large.end(work)
         for token in connection.tokens if connection is not None else ():
             ticket = self._tickets.pop(token)
             if ticket.wait is not None:
@@ -108,27 +126,27 @@ class Dispatch:
             out.append(Send(number, parts))
         self.closed(number)
 
-    def receive(self, number: int, frames: Iterable[memoryview], now: Time) -> None:
-        """Serve the frames in order. After a violation or a failed request, the rest is dropped with the connection."""
+    def receive(self, number: int, frames: Sequence[memoryview], now: Time) -> None:
+        """Serve the frames in order, as many as fit into a turn. After a violation or a failed request, the rest is
+        dropped with the connection."""
         connection = self._connections.get(number)
         if connection is None:
             return
-        for frame in frames:
-            if connection.blocked is not None:
-                connection.backlog.append(bytearray(frame))
-                continue
+        work = 0
+        for index, frame in enumerate(frames):
+            if work >= WORK_A_TURN or connection.is_full:
+                self._effects.append(PutBack(number, frames[index:]))
+                break
             if connection.authentication is not None and not self._is_admitted(connection, frame, now):
                 continue
             try:
-                self._request(connection, frame, now)
+                work += self._request(connection, frame, now)
             except ProtocolViolation as violation:
                 self._refuse(connection, str(violation))
                 return
             if connection.broken:
                 return
-        if connection.pipeline.waiting > PAUSE_ABOVE and not connection.paused:
-            connection.paused = True
-            self._effects.append(Pause(number, paused=True))
+        self._update_pause(connection)
 
     def _is_admitted(self, connection: Connection, frame: memoryview, now: Time) -> bool:
         authentication = connection.authentication
@@ -169,14 +187,42 @@ class Dispatch:
         }
         self._effects.append(Event("request.failed", fields, level="error"))
 
-    def _request(self, connection: Connection, frame: memoryview, now: Time) -> None:
+    def _request(self, connection: Connection, frame: memoryview, now: Time) -> int:
+        """Serve the request, or begin to. Returns how much work it has, in entries."""
+        known = connection.repeated.read(frame)
+        if known is not None:
+            self._serve(connection, *known, len(frame), now)
+            return 1
+        key, version, correlation_id = _START.unpack_from(frame) if len(frame) >= _START.size else (-1, -1, 0)
+        if not self._is_served(key, version, connection.listener):
+            raise ProtocolViolation(f"API key {key} in version {version} is not served on {connection.listener}")
+        size = len(frame)
+        if size <= SMALL_BYTES or connection.listener == self._inter_broker or key == API_VERSIONS:
+            header, request = decode_request(frame)
+            work = 1 + size // 64
+        else:
+            most = at_once(key)
+            decoded = None if size > LARGEST_BYTES and not has_records(key) else _decoded(frame, most)
+            if decoded is None:
+                if size > LARGEST_BYTES:
+                    raise ProtocolViolation(f"a request of {size} bytes that is not a few batches of records")
+                ticket = Ticket(connection, connection.pipeline.open(), key, version, correlation_id)
+                # A frame is good for its turn only, and its copy is decoded once more.
+                self._begin_large(ticket, request_in_steps(bytes(frame), MOST_ENTRIES), size, now)
+                return WORK_A_TURN
+            header, request, entries = decoded
+            work = 1 + entries * WORK_A_TURN // most
+        connection.repeated.learn(frame, header, request)
+        self._serve(connection, header, request, size, now)
+        return work
+
+    def _serve(self, connection: Connection, header: RequestHeader, request: Any, size: int, now: Time) -> None:
         """Most requests are answered at once, on a connection where nothing waits: they need no ticket and no slot."""
-        header, request = connection.repeated.read(frame) or self._decode(connection, frame)
         key, version = header.api_key, header.api_version
         self.requests[key] += 1
         context = self._context(connection, header, now)
         if self._quotas.are_set and connection.listener != self._inter_broker:
-            context.bill = self.billing.open(connection, header.client_id, len(frame))
+            context.bill = self.billing.open(connection, header.client_id, size)
             ticket = Ticket(connection, connection.pipeline.open(), key, version, header.correlation_id)
             ticket.bill = context.bill
             self._attempt(ticket, context, partial(self._call, key, request, context))
@@ -195,14 +241,6 @@ class Dispatch:
             self._request_failed(Ticket(connection, None, key, version, header.correlation_id), error)
         if context.effects:
             self._effects.extend(context.effects)
-
-    def _decode(self, connection: Connection, frame: memoryview) -> tuple[RequestHeader, Any]:
-        key, version = _KEY_AND_VERSION.unpack_from(frame) if len(frame) >= _KEY_AND_VERSION.size else (-1, -1)
-        if not self._is_served(key, version, connection.listener):
-            raise ProtocolViolation(f"API key {key} in version {version} is not served on {connection.listener}")
-        header, request = decode_request(frame)
-        connection.repeated.learn(frame, header, request)
-        return header, request
 
     def _is_served(self, key: int, version: int, listener: str) -> bool:
         """ApiVersions is accepted in any version: its answer lists the supported ones."""
@@ -263,10 +301,10 @@ class Dispatch:
             handle = self._handlers[key] = registry.handler(APIS[key])
         verdict = None if context.access is None else authorize(request, context)
         if verdict is None:
-            return handle(request, context)
+            return _after_first_step(handle, request, context)
         if verdict.refusal is not None:
             return verdict.refusal
-        answer = handle(verdict.request, context)
+        answer = _after_first_step(handle, verdict.request, context)
         if type(answer) in _DEFERRED:
             context.finish = verdict.finish
         elif answer is not None and verdict.finish is not None:
@@ -275,7 +313,13 @@ class Dispatch:
 
     def _answer_or_defer(self, ticket: Ticket, answer: Any, context: Context) -> None:
         """Send the answer, or keep the ticket until there is one."""
-        if isinstance(answer, _DEFERRED):
+        if type(answer) is GeneratorType:
+            ticket.finish = context.finish
+            if ticket.bill is not None:
+                self.billing.wait(ticket.bill)
+            work = Work(ticket, answer, 0, context)
+            self._begin(work, context.now)
+        elif isinstance(answer, _DEFERRED):
             self._tickets[context.token] = ticket
             if ticket.connection is not None:
                 ticket.connection.tokens.add(context.token)
@@ -288,18 +332,18 @@ class Dispatch:
         self._update_blocked(ticket, context.blocks if type(answer) is Deferred else 0)
 
     def _update_blocked(self, ticket: Ticket, kept: int) -> None:
-        """A request that blocks its connection: read nothing meanwhile, and serve afterwards what was read before."""
+        """A request that blocks its connection: nothing else of it is served meanwhile."""
         connection = ticket.connection
         if connection is None:
             return
         if kept and connection.blocked is None:
             connection.blocked = ticket
-            self._effects.append(Pause(connection.number, paused=True))
             self._effects.append(Retain(connection.number, kept))
+            self._update_pause(connection)
         elif connection.blocked is ticket and not kept:
             connection.blocked = None
             self._effects.append(Retain(connection.number, 0))
-            self._unblocked.append(connection)
+            self._update_pause(connection)
 
     def _take_ticket(self, token: int) -> Ticket | None:
         ticket = self._tickets.pop(token, None)
@@ -317,17 +361,8 @@ class Dispatch:
             context.now = now
             context.effects = []
             context.blocks = 0
-            self._attempt(ticket, context, partial(wait.deferred.resume, context, *wait.deferred.arguments))
-        while self._unblocked:
-            self._serve_backlog(self._unblocked.pop(0), now)
-
-    def _serve_backlog(self, connection: Connection, now: Time) -> None:
-        backlog, connection.backlog = connection.backlog, []
-        if connection.number not in self._connections:
-            return
-        self.receive(connection.number, map(memoryview, backlog), now)
-        if not (connection.blocked or connection.paused or connection.broken or connection in self.muting):
-            self._effects.append(Pause(connection.number, paused=False))
+            resumed = partial(wait.deferred.resume, context, *wait.deferred.arguments)
+            self._attempt(ticket, context, partial(_after_first_step, resumed))
 
     def reply(self, token: int, response: Any) -> None:
         """Answer a pending request: a coordinator or the controller has the response. Nothing happens if its connection
@@ -359,16 +394,164 @@ class Dispatch:
         ready = connection.pipeline.answer(ticket.slot, parts)
         if ready:
             self._outgoing.setdefault(connection.number, []).extend(ready)
-        if connection.paused and connection.pipeline.waiting < PAUSE_ABOVE // 2:
+        self._update_pause(connection)
+
+    def _update_pause(self, connection: Connection) -> None:
+        """Read no more from a connection while too much of it is not answered."""
+        if not connection.paused and connection.is_full:
+            connection.paused = True
+            self._effects.append(Pause(connection.number, paused=True))
+        elif connection.paused and connection.has_room:
             connection.paused = False
-            if connection not in self.muting and connection.blocked is None:
+            if connection not in self.muting and connection.number in self._connections:
                 self._effects.append(Pause(connection.number, paused=False))
+
+    # Large requests.
+
+    def _begin_large(self, ticket: Ticket, decoding: Steps, size: int, now: Time) -> None:
+        work = Work(ticket, decoding, size)
+        work.steps = self._large_request(work, decoding)
+        self.requests[ticket.key] += 1
+        self._begin(work, now)
+
+    def _begin(self, work: Work, now: Time) -> None:
+        self.large.begin(work, now)
+        if work.ticket.connection is not None:
+            work.ticket.connection.works.append(work)
+
+    def _large_request(self, work: Work, decoding: Steps) -> Steps:
+        """Decode the request, serve it in parts if it can be split, and return its answer."""
+        header, request, entries = yield from decoding
+        ticket, connection = work.ticket, work.ticket.connection
+        assert connection is not None
+        context = work.context = self._context(connection, header, self._broker.now)
+        if self._quotas.are_set and connection.listener != self._inter_broker:
+            context.bill = ticket.bill = self.billing.open(connection, header.client_id, work.size)
+        split = splitting(request, entries)
+        if split is None:
+            answer = self._call(ticket.key, request, context)
+            return (yield from answer) if type(answer) is GeneratorType else answer
+        whole = None
+        for paths in (yield from parts(request, split)):
+            answer = yield from self._part(work, header, part(request, split, paths))
+            if whole is None:
+                whole = answer
+            elif answer is not None:
+                merge(whole, answer, split)
+            if getattr(answer, "error_code", ErrorCode.NONE):
+                break
+            yield
+        return whole
+
+    def _part(self, work: Work, header: RequestHeader, request: Any) -> Steps:
+        ticket = work.ticket
+        assert ticket.connection is not None
+        context = self._context(ticket.connection, header, self._broker.now)
+        context.bill = ticket.bill
+        answer = self._call(ticket.key, request, context)
+        self._effects.extend(context.effects)
+        if type(answer) not in _DEFERRED:
+            return answer
+        own = Ticket(None, None, ticket.key, ticket.version, 0, OWNER, work.number)
+        self._answer_or_defer(own, answer, context)
+        return (yield PART)
+
+    @property
+    def alarm(self) -> Alarm:
+        return self.large.alarm
+
+    def wake(self, now: Time) -> None:
+        """Go on with the large requests."""
+        self.large.run(self._advance, now)
+
+    def _advance(self, work: Work) -> Any:
+        """Run it to its next yield, which is returned, or to its end."""
+        ticket = work.ticket
+        try:
+            answer, work.answer = work.answer, None
+            return work.steps.send(answer)
+        except StopIteration as done:
+            self._served(work, done.value)
+        except ProtocolViolation as violation:
+            assert ticket.connection is not None
+            self._end(work)
+            self._refuse(ticket.connection, str(violation))
+        except AssertionError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            self._end(work)
+            self._request_failed(ticket, error)
+        return None
+
+    def _served(self, work: Work, answer: Any) -> None:
+        """The answer, which is then encoded in steps, or its encoded parts."""
+        ticket, context = work.ticket, work.context
+        assert context is not None
+        self._effects.extend(context.effects)
+        context.effects = []
+        if isinstance(answer, _Encoded) or answer is None or type(answer) in _DEFERRED or ticket.slot is None:
+            self._end(work)
+            if isinstance(answer, _Encoded):
+                ticket.parts, answer = answer
+            if ticket.bill is not None:
+                ticket.bill.spent_ns = work.spent_ns
+            self._answer_or_defer(ticket, answer, context)
+            if ticket.connection is not None:
+                self._update_pause(ticket.connection)
+            return
+        finish, ticket.finish = ticket.finish or context.finish, None
+        context.finish = None
+        if finish is not None:
+            finish(answer)
+        work.steps = _encoding(ticket, answer)
+
+    def _end(self, work: Work) -> None:
+        self.large.end(work)
+        if work.ticket.connection is not None:
+            work.ticket.connection.works.remove(work)
+
+    def part_answered(self, number: int, answer: Any) -> None:
+        self.large.part_answered(number, answer, self._broker.now)
 
     def flush(self, out: list[Effect]) -> None:
         """One Send for each connection that has answers."""
         if self._outgoing:
             out += [Send(number, parts) for number, parts in self._outgoing.items()]
             self._outgoing.clear()
+
+
+def _decoded(frame: memoryview, most: int) -> tuple[RequestHeader, Any, int] | None:
+    """The request and the number of its entries; None if there are more than `most`."""
+    steps = request_in_steps(frame, MOST_ENTRIES)
+    try:
+        for _ in range(1 + most // STEP):
+            next(steps)
+    except StopIteration as done:
+        decoded: tuple[RequestHeader, Any, int] = done.value
+        return decoded if decoded[2] <= most else None
+    return None
+
+
+class _Encoded(NamedTuple):
+    parts: list[Part]
+    response: Any
+
+
+def _encoding(ticket: Ticket, response: Any) -> Steps:
+    version = answerable(ticket.key, ticket.version)
+    found = yield from response_in_steps(ticket.key, version, ticket.correlation_id, response)
+    return _Encoded(found, response)
+
+
+def _after_first_step(serve: Callable[..., Any], *given: Any) -> Any:
+    """What a handler returns; where that is a generator, its value if it is done after one step."""
+    answer = serve(*given)
+    if type(answer) is GeneratorType:
+        try:
+            next(answer)
+        except StopIteration as done:
+            return done.value
+    return answer
 
 
 def _location(error: Exception) -> str:

@@ -16,7 +16,7 @@ from tidelog.effects import CONTROLLER, UNATTENDED, Append, Close, Effect, Event
 from tidelog.errors import ProtocolViolation
 from tidelog.log.examination import Verdict
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
-from tidelog.node import fetching, isr_proposals, verifying
+from tidelog.node import fetching, isr_proposals, large_requests, verifying
 from tidelog.node.authentication import sasl_login
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordinating import Coordinating
@@ -94,6 +94,7 @@ class Node:
         self._woken: Sequence[Woken] = (
             self.purgatory,
             self.dispatch.muting,
+            self.dispatch,
             self.peers,
             *broker.woken,
             self.stopping,
@@ -113,6 +114,7 @@ class Node:
             markers.OWNER: lambda token, answer: broker.transactions.answered(token, answer, self.now),
             verifying.OWNER: broker.verifying.answered,
             integrity.OWNER: broker.integrity.answered,
+            large_requests.OWNER: self.dispatch.part_answered,
             Stopping.OWNER: lambda _, answer: self.stopping.answered(answer, self.now),
             UNATTENDED: lambda _token, _answer: None,
         }

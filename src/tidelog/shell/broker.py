@@ -20,6 +20,8 @@ from tidelog.shell.hosting import HostedBroker
 from tidelog.shell.log_dir_lock import CannotStart
 
 EXIT_REFUSED = 1
+COLLECT_EVERY_S = 600.0
+NEVER = 2**31 - 1
 SWITCH_S = 0.0005
 """How long a thread that computes may keep the event loop from going on after each of its system calls: a tenth of
 Python's default."""
@@ -56,8 +58,16 @@ class BrokerProcess:
         self._handle_signals(hosted)
         self._log_options_without_effect()
         self._ready(hosted.endpoints)
-        gc.collect()
+        self._collect_garbage(hosted)
         gc.freeze()
+        gc.set_threshold(*gc.get_threshold()[:2], NEVER)
+
+    def _collect_garbage(self, hosted: HostedBroker) -> None:
+        """Look for cycles among all objects now and then, and not whenever there are a quarter more, as Python does: a
+        request with many entries would cause several such searches, each of a tenth of a second. Reference counts
+        free nearly everything, and cycles of short-lived objects are found as always."""
+        gc.collect()
+        hosted.loop.call_later(COLLECT_EVERY_S, self._collect_garbage, hosted)
 
     def _log_options_without_effect(self) -> None:
         """Log options without effect: those of Kafka that Tidelog does not need, and unknown names."""

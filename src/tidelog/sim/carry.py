@@ -14,6 +14,7 @@ from tidelog.effects import (
     FileSlice,
     Part,
     Pause,
+    PutBack,
     Remove,
     Replace,
     Retain,
@@ -56,6 +57,9 @@ class Carrier:
     def carry_out(self, effect: Effect) -> None:
         if type(effect) is Send:
             self.send(effect.connection, effect.parts)
+            return
+        if type(effect) is PutBack:
+            self.put_back(effect.connection, effect.frames)
             return
         self.world.note(self.life.name, type(effect).__name__, effect)
         match effect:
@@ -116,6 +120,15 @@ class Carrier:
         if end is not None:
             end.paused = paused
             self.life.after(0, partial(self.world.network.drain, end))
+            if end.put_back:
+                self.life.after(0, partial(self.life.deliver_again, end))
+
+    def put_back(self, connection: int, frames: Sequence[memoryview]) -> None:
+        self.world.note(self.life.name, "PutBack", (connection, len(frames)))
+        end = self.life.ends.get(connection)
+        if end is not None:
+            end.put_back[:0] = map(bytes, frames)
+            self.life.after(0, partial(self.life.deliver_again, end))
 
     # Disk.
 

@@ -332,7 +332,16 @@ class Life:
         if frames:
             for witness in self.world.witnesses:
                 witness.received(self.host, end, frames)
-            self.deliver("receive", end.number, frames)
+            if end.put_back:
+                end.put_back += map(bytes, frames)
+            else:
+                self.deliver("receive", end.number, frames)
+
+    def deliver_again(self, end: End) -> None:
+        """Deliver the frames that were put back, unless the link is still paused."""
+        if end.put_back and not end.paused and self.ends.get(end.number) is end:
+            frames, end.put_back = end.put_back, []
+            self.deliver("receive", end.number, [memoryview(frame) for frame in frames])
 
     def disconnected(self, end: End) -> None:
         if self.postponed(partial(self.disconnected, end)):

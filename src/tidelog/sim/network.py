@@ -87,6 +87,8 @@ class End:
     late: bool = False
     waiting: deque[bytes] = field(default_factory=deque)
     held: deque[bytes] = field(default_factory=deque)
+    put_back: list[bytes] = field(default_factory=list)
+    """Frames that the party received and could not serve yet, and those behind them."""
 
     def __repr__(self) -> str:
         return f"<{self.party.name} #{self.number}{' ' + self.listener if self.listener else ''}>"

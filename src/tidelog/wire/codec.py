@@ -7,7 +7,7 @@ into the frame. Bytes after the message's end are ignored, as in Kafka; everythi
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar
 
@@ -70,6 +70,22 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
     return RequestHeader(key, version, correlation_id, client_id), request
 
 
+def request_in_steps(frame: Buffer, limit: int) -> Generator[None, None, tuple[RequestHeader, Any, int]]:
+    """As `decode_request`, with a pause after each `STEP` entries of arrays; also returns their number. More than
+    `limit` are a violation."""
+    view = memoryview(frame)
+    size = len(view)
+    try:
+        key, version, correlation_id, length = _HEADER.unpack_from(view)
+        reader = _requests.get((key, version)) or _request_reader(key, version)
+        source, read = reader.choose_in_steps(frame, view, size)
+        client_id, position = _rest_of_header(source, length, size, reader.flexible)
+        request, _, entries = yield from read(source, view, position, size, limit)
+    except _MALFORMED as fault:
+        raise ProtocolViolation("malformed request: shorter than its fields") from fault
+    return RequestHeader(key, version, correlation_id, client_id), request, entries
+
+
 def decode_response(key: int, version: int, frame: Buffer) -> tuple[int, Any]:
     """The correlation id and the response of an API in the version of its request."""
     view = memoryview(frame)
@@ -85,6 +101,11 @@ def decode_response(key: int, version: int, frame: Buffer) -> tuple[int, Any]:
     except _MALFORMED as fault:
         raise ProtocolViolation("malformed response: shorter than its fields") from fault
     return correlation_id, response
+
+
+def has_records(key: int) -> bool:
+    """Whether requests of the API carry records."""
+    return _has_records(SCHEMAS[key].request)
 
 
 def encode_request(key: int, version: int, correlation_id: int, client_id: str | None, request: Any) -> list[Part]:
@@ -103,6 +124,20 @@ def encode_response(key: int, version: int, correlation_id: int, response: Any) 
     """A response's frame, length and header included."""
     encoder, start = _response_encoders.get((key, version)) or _response_encoder(key, version)
     return _frame(encoder, response, bytearray(start.pack(0, correlation_id)))
+
+
+def response_in_steps(key: int, version: int, correlation_id: int, response: Any) -> Generator[None, None, list[Part]]:
+    """As `encode_response`, with a pause after each `STEP` entries of arrays."""
+    schema = _schema(key, version)
+    encoder = _step_encoders.get((key, version))
+    if encoder is None:
+        flexible = schema.is_flexible(version)
+        encoder = compile_encoder(schema.response, version, flexible=flexible, in_steps=True)
+        _step_encoders[key, version] = encoder
+    _, start = _response_encoders.get((key, version)) or _response_encoder(key, version)
+    parts: list[Any] = []
+    end = yield from encoder(response, bytearray(start.pack(0, correlation_id)), parts)
+    return _framed(parts, end)
 
 
 def encode(message: Any, version: int) -> bytes:
@@ -135,17 +170,32 @@ class _Reader:
     """The decoders of a message: one for bytes, which is the faster, and for a message that carries records one that
     reads a long frame where it lies."""
 
-    __slots__ = ("flexible", "from_bytes", "in_place")
+    __slots__ = ("_in_steps", "cls", "flexible", "from_bytes", "in_place", "version")
 
-    def __init__(self, from_bytes: _Read, in_place: _Read | None, *, flexible: bool) -> None:
+    def __init__(
+        self, cls: type[Any], version: int, from_bytes: _Read, in_place: _Read | None, *, flexible: bool
+    ) -> None:
+        self.cls = cls
+        self.version = version
         self.from_bytes = from_bytes
         self.in_place = in_place
         self.flexible = flexible
+        self._in_steps: dict[bool, Callable[..., Any]] = {}
+        """By whether the frame is read where it lies."""
 
     def choose(self, view: memoryview, size: int) -> tuple[Buffer, _Read]:
         if size > _COPIED_UP_TO and self.in_place is not None:
             return view, self.in_place
         return bytes(view), self.from_bytes
+
+    def choose_in_steps(self, frame: Buffer, view: memoryview, size: int) -> tuple[Buffer, Callable[..., Any]]:
+        in_place = size > _COPIED_UP_TO and self.in_place is not None and not isinstance(frame, bytes)
+        source = view if in_place else frame if isinstance(frame, bytes) else bytes(view)
+        read = self._in_steps.get(in_place)
+        if read is None:
+            read = compile_decoder(self.cls, self.version, flexible=self.flexible, view=in_place, in_steps=True)
+            self._in_steps[in_place] = read
+        return source, read
 
 
 _INT32 = Struct(">i")
@@ -159,6 +209,7 @@ _requests: dict[tuple[int, int], _Reader] = {}
 _responses: dict[tuple[int, int], _Reader] = {}
 _encoders: dict[tuple[type[Any], int], _Encode] = {}
 _response_encoders: dict[tuple[int, int], tuple[_Encode, Struct]] = {}
+_step_encoders: dict[tuple[int, int], Callable[..., Generator[None, None, bytearray]]] = {}
 
 
 def _rest_of_header(source: Buffer, length: int, size: int, flexible: bool) -> tuple[str | None, int]:
@@ -185,7 +236,8 @@ def _schema(key: int, version: int) -> Schema:
 def _request_reader(key: int, version: int) -> _Reader:
     if key == API_VERSIONS and not SCHEMAS[key].has(version):
         schema = SCHEMAS[key]
-        return _Reader(lambda *_: (schema.request(), 0), None, flexible=schema.is_flexible(version))
+        flexible = schema.is_flexible(version)
+        return _Reader(schema.request, schema.min_version, lambda *_: (schema.request(), 0), None, flexible=flexible)
     found = _requests[key, version] = _reader(_schema(key, version).request, version)
     return found
 
@@ -199,7 +251,7 @@ def _reader(cls: type[Any], version: int) -> _Reader:
     flexible = _is_flexible(cls, version)
     from_bytes = compile_decoder(cls, version, flexible=flexible, view=False)
     in_place = compile_decoder(cls, version, flexible=flexible, view=True) if _has_records(cls) else None
-    found = _readers[cls, version] = _Reader(from_bytes, in_place, flexible=flexible)
+    found = _readers[cls, version] = _Reader(cls, version, from_bytes, in_place, flexible=flexible)
     return found
 
 
@@ -235,7 +287,11 @@ def _has_records(cls: type[Any]) -> bool:
 def _frame(encoder: _Encode, message: Any, start: bytearray) -> list[Part]:
     """Fill the frame that begins with `start`, whose first four bytes are the place of the length."""
     parts: list[Any] = []
-    end = encoder(message, start, parts)
+    return _framed(parts, encoder(message, start, parts))
+
+
+def _framed(parts: list[Any], end: bytearray) -> list[Part]:
+    """`end` are the bytes behind the last of the parts."""
     if not parts:
         _INT32.pack_into(end, 0, len(end) - 4)
         return [end]

@@ -6,6 +6,11 @@
 `records` are slices, `n` their length. Every length and count is held against the bytes that are left before anything
 is made of it. What the checks let through may still run off the end: IndexError and struct.error, which `wire.codec`
 turns into a violation like the rest.
+
+A decoder in steps is a generator of the same lines that counts the entries of all arrays: it yields after each `STEP`
+of them, refuses more than `limit`, and returns their number behind the position:
+
+    compiled(b, m, p, n, limit) -> (message, position, entries)
 """
 
 from collections.abc import Callable
@@ -19,29 +24,42 @@ from tidelog.wire.primitives import (
     check_tagged_fields,
     read_uvarint,
     refuse,
+    refuse_entries,
     skip_tagged_fields,
 )
-from tidelog.wire.source import Source, size_of
+from tidelog.wire.source import STEP, Source, size_of
 
 
-def compile_decoder(cls: type[Any], version: int, *, flexible: bool, view: bool) -> Callable[..., Any]:
+def compile_decoder(
+    cls: type[Any], version: int, *, flexible: bool, view: bool, in_steps: bool = False
+) -> Callable[..., Any]:
     """`view` says that `b` will be a memoryview and not bytes."""
-    source = _Decoder("b, m, p, n", version, flexible=flexible)
+    source = _Decoder("b, m, p, n, limit" if in_steps else "b, m, p, n", version, flexible=flexible)
     source.view = view
+    source.in_steps = in_steps
     source.scope.update(
         new=object.__new__,
         varint=read_uvarint,
         refuse=refuse,
+        too_many=refuse_entries,
         skip=skip_tagged_fields,
         check_tags=check_tagged_fields,
         unpack=unpack_from,
     )
-    source.line(f"return {source.structure(cls)}, p")
+    if in_steps:
+        source.line("entries = 0; step = 0")
+    message = source.structure(cls)
+    if not in_steps:
+        source.line(f"return {message}, p")
+        return source.function()
+    source.line(f"return {message}, p, entries")
+    source.line("yield")  # never reached where nothing repeats, and a generator all the same
     return source.function()
 
 
 class _Decoder(Source):
     view = False
+    in_steps = False
 
     def fixed(self, code: str, name: str) -> None:
         self.run.append((code, name))
@@ -167,6 +185,9 @@ class _Decoder(Source):
         else:
             minimal = self.minimal_size(element)
         self.line(f"if not 0 <= {count} * {minimal} <= n - p or {count} > {MAX_ARRAY}: refuse({where})")
+        if self.in_steps:
+            self.line(f"entries += {count}")
+            self.line("if entries > limit: too_many(limit)")
         if isinstance(element, Kind) and element.code:
             self.fixed_elements(name, element, count)
             return
@@ -176,6 +197,9 @@ class _Decoder(Source):
             self.line(f"{add} = {name}.append")
             with self.block(f"for _ in range({count}):"):
                 self.line(f"{add}({self.element(element, where)})")
+                if self.in_steps:
+                    self.line("step += 1")
+                    self.line(f"if not step % {STEP}: yield")
 
     def element(self, element: Any, where: str) -> str:
         """Read one element that is not of a fixed size; answers its variable."""

@@ -5,7 +5,8 @@
 `x` is the message, `w` the bytearray being filled. Records that are a slice of a file, or too long to be worth a copy,
 are not copied: the bytearray so far and the records become entries of `parts`, and a new bytearray goes on. Fields that
 the version does not have are left out. A value that cannot be encoded is a fault of the caller: struct.error,
-AttributeError or TypeError.
+AttributeError or TypeError. An encoder in steps is a generator of the same lines that yields after each `STEP` entries
+of arrays.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 from tidelog.effects import FileSlice, Part
 from tidelog.wire.message import Field, Kind, Records, fields, string
 from tidelog.wire.primitives import uvarint
-from tidelog.wire.source import Source
+from tidelog.wire.source import STEP, Source
 
 COPIED_BELOW = 8192
 """Records of fewer bytes are copied beside their neighbours: one more part would cost more than the copy."""
@@ -27,12 +28,17 @@ _ZERO = ("x", "")
 """A pad byte of `struct`: the count of tagged fields where there are none."""
 
 
-def compile_encoder(cls: type[Any], version: int, *, flexible: bool) -> Callable[..., bytearray]:
+def compile_encoder(cls: type[Any], version: int, *, flexible: bool, in_steps: bool = False) -> Callable[..., Any]:
     source = _Encoder("x, w, parts", version, flexible=flexible)
+    source.in_steps = in_steps
     source.scope.update(varint=uvarint, pack=pack, put_records=put_records)
+    if in_steps:
+        source.line("step = 0")
     source.structure("x", cls)
     source.flush()
     source.line("return w")
+    if in_steps:
+        source.line("yield")  # never reached where nothing repeats, and a generator all the same
     return source.function()
 
 
@@ -60,6 +66,8 @@ def part_size(part: Part) -> int:
 
 
 class _Encoder(Source):
+    in_steps = False
+
     def fixed(self, code: str, value: str) -> None:
         self.run.append((code, value))
 
@@ -161,6 +169,9 @@ class _Encoder(Source):
                 self.structure(item, element)
             self.flush()
             self.line("pass")
+            if self.in_steps:
+                self.line("step += 1")
+                self.line(f"if not step % {STEP}: yield")
 
     def fixed_elements(self, name: str, element: Kind) -> None:
         if len(element.code) > 1:

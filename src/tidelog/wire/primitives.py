@@ -19,6 +19,10 @@ def refuse(what: str) -> Never:
     raise ProtocolViolation(f"malformed {what}")
 
 
+def refuse_entries(limit: int) -> Never:
+    raise ProtocolViolation(f"a request with more than {limit} entries")
+
+
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     """An unsigned varint and the position after it. IndexError past the end of the buffer."""
     value = buffer[position] & 0x7F

@@ -29,111 +29,111 @@ class Entries(NamedTuple):
     fixed: tuple[tuple[str, Any], ...] = ()
 
 
-def _entries(requested: str, answers: str, *names: str, inner: Entries | None = None, **more: Any) -> Entries:
+def entries_of(requested: str, answers: str, *names: str, inner: Entries | None = None, **more: Any) -> Entries:
     """A name is that of the field in both, or `ours=theirs`."""
     pairs = tuple((name.partition("=")[0], name.partition("=")[2] or name) for name in names)
     return Entries(requested, answers, pairs, inner, **more)
 
 
-def _numbers(requested: str = "partitions", answers: str = "partitions", name: str = "partition_index") -> Entries:
+def numbers_of(requested: str = "partitions", answers: str = "partitions", name: str = "partition_index") -> Entries:
     """Partitions that are requested by their numbers alone."""
-    return _entries(requested, answers, f"{ITSELF}={name}")
+    return entries_of(requested, answers, f"{ITSELF}={name}")
 
 
-_OFFSETS = _entries("partitions", "partitions", "partition_index")
-_RESOURCES = _entries("resources", "responses", "resource_type", "resource_name")
-_TRANSACTION = _entries(
+_OFFSETS = entries_of("partitions", "partitions", "partition_index")
+_RESOURCES = entries_of("resources", "responses", "resource_type", "resource_name")
+_TRANSACTION = entries_of(
     "topics",
     "topic_results",
     "name",
-    inner=_entries("partitions", "results_by_partition", f"{ITSELF}=partition_index", code="partition_error_code"),
+    inner=entries_of("partitions", "results_by_partition", f"{ITSELF}=partition_index", code="partition_error_code"),
 )
 
 ENTRIES: dict[int, tuple[Entries, ...]] = {
     0: (
-        _entries(
+        entries_of(
             "topic_data",
             "responses",
             "name",
             "topic_id",
-            inner=_entries("partition_data", "partition_responses", "index", fixed=(("base_offset", -1),)),
+            inner=entries_of("partition_data", "partition_responses", "index", fixed=(("base_offset", -1),)),
         ),
     ),
     1: (
-        _entries(
+        entries_of(
             "topics",
             "responses",
             "topic",
             "topic_id",
-            inner=_entries("partitions", "partitions", "partition=partition_index", fixed=(("high_watermark", -1),)),
+            inner=entries_of("partitions", "partitions", "partition=partition_index", fixed=(("high_watermark", -1),)),
         ),
     ),
-    2: (_entries("topics", "topics", "name", inner=_OFFSETS),),
-    8: (_entries("topics", "topics", "name", "topic_id", inner=_OFFSETS),),
+    2: (entries_of("topics", "topics", "name", inner=_OFFSETS),),
+    8: (entries_of("topics", "topics", "name", "topic_id", inner=_OFFSETS),),
     10: (
-        _entries(
+        entries_of(
             "coordinator_keys",
             "coordinators",
             f"{ITSELF}=key",
             fixed=(("node_id", -1), ("port", -1)),
         ),
     ),
-    15: (_entries("groups", "groups", f"{ITSELF}=group_id"),),
-    19: (_entries("topics", "topics", "name"),),
+    15: (entries_of("groups", "groups", f"{ITSELF}=group_id"),),
+    19: (entries_of("topics", "topics", "name"),),
     20: (
-        _entries("topics", "responses", "name", "topic_id"),
-        _entries("topic_names", "responses", f"{ITSELF}=name"),
+        entries_of("topics", "responses", "name", "topic_id"),
+        entries_of("topic_names", "responses", f"{ITSELF}=name"),
     ),
     21: (
-        _entries(
+        entries_of(
             "topics",
             "topics",
             "name",
-            inner=_entries("partitions", "partitions", "partition_index", fixed=(("low_watermark", -1),)),
+            inner=entries_of("partitions", "partitions", "partition_index", fixed=(("low_watermark", -1),)),
         ),
     ),
-    23: (_entries("topics", "topics", "topic", inner=_entries("partitions", "partitions", "partition")),),
+    23: (entries_of("topics", "topics", "topic", inner=entries_of("partitions", "partitions", "partition")),),
     24: (
-        _entries("transactions", "results_by_transaction", "transactional_id", inner=_TRANSACTION),
+        entries_of("transactions", "results_by_transaction", "transactional_id", inner=_TRANSACTION),
         _TRANSACTION._replace(requested="v3_and_below_topics", answers="results_by_topic_v3_and_below"),
     ),
     27: (
-        _entries(
+        entries_of(
             "markers",
             "markers",
             "producer_id",
-            inner=_entries("topics", "topics", "name", inner=_numbers("partition_indexes")),
+            inner=entries_of("topics", "topics", "name", inner=numbers_of("partition_indexes")),
         ),
     ),
-    28: (_entries("topics", "topics", "name", inner=_OFFSETS),),
-    30: (_entries("creations", "results"),),
-    31: (_entries("filters", "filter_results"),),
-    32: (_entries("resources", "results", "resource_type", "resource_name"),),
+    28: (entries_of("topics", "topics", "name", inner=_OFFSETS),),
+    30: (entries_of("creations", "results"),),
+    31: (entries_of("filters", "filter_results"),),
+    32: (entries_of("resources", "results", "resource_type", "resource_name"),),
     33: (_RESOURCES,),
-    34: (_entries("dirs.topics", "results", "name=topic_name", inner=_numbers()),),
-    37: (_entries("topics", "results", "name"),),
-    42: (_entries("groups_names", "results", f"{ITSELF}=group_id"),),
+    34: (entries_of("dirs.topics", "results", "name=topic_name", inner=numbers_of()),),
+    37: (entries_of("topics", "results", "name"),),
+    42: (entries_of("groups_names", "results", f"{ITSELF}=group_id"),),
     43: (
-        _entries(
+        entries_of(
             "topic_partitions",
             "replica_election_results",
             "topic",
-            inner=_numbers("partitions", "partition_result", "partition_id"),
+            inner=numbers_of("partitions", "partition_result", "partition_id"),
         ),
     ),
     44: (_RESOURCES,),
-    45: (_entries("topics", "responses", "name", inner=_OFFSETS),),
-    47: (_entries("topics", "topics", "name", inner=_OFFSETS),),
-    49: (_entries("entries", "entries", inner=_entries("entity", "entity", "entity_type", "entity_name")),),
-    50: (_entries("users", "results"),),
+    45: (entries_of("topics", "responses", "name", inner=_OFFSETS),),
+    47: (entries_of("topics", "topics", "name", inner=_OFFSETS),),
+    49: (entries_of("entries", "entries", inner=entries_of("entity", "entity", "entity_type", "entity_name")),),
+    50: (entries_of("users", "results"),),
     51: (
-        _entries("deletions", "results", "name=user"),
-        _entries("upsertions", "results", "name=user"),
+        entries_of("deletions", "results", "name=user"),
+        entries_of("upsertions", "results", "name=user"),
     ),
-    61: (_entries("topics", "topics", "name", inner=_numbers("partition_indexes")),),
-    65: (_entries("transactional_ids", "transaction_states", f"{ITSELF}=transactional_id"),),
-    69: (_entries("group_ids", "groups", f"{ITSELF}=group_id"),),
-    75: (_entries("topics", "topics", "name"),),
+    61: (entries_of("topics", "topics", "name", inner=numbers_of("partition_indexes")),),
+    65: (entries_of("transactional_ids", "transaction_states", f"{ITSELF}=transactional_id"),),
+    69: (entries_of("group_ids", "groups", f"{ITSELF}=group_id"),),
+    75: (entries_of("topics", "topics", "name"),),
 }
 """By API key. What is missing has its code at the top only, or is refused by its handler."""
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from tidelog.wire.message import Field, Kind, fields, string, versions_of
 
+STEP = 256
+"""Entries of arrays between two yields of a decoder or encoder in steps: less than a millisecond of work."""
+
 
 class Source:
     """The source of one function, with the constants that it refers to. Fields of fixed size gather in `run`, and

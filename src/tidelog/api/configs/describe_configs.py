@@ -4,6 +4,8 @@
 A broker answers for itself, for the cluster-wide dynamic options (the broker named ''), and for every topic.
 """
 
+from collections.abc import Mapping
+
 from tidelog.api.configs import loggers
 from tidelog.api.context import Context
 from tidelog.config import describe
@@ -20,34 +22,54 @@ from tidelog.wire.messages.configs.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+Defaults = dict[tuple[int, tuple[str, ...]], list[DescribeConfigsResourceResult]]
+"""What a request gets for topics or groups without values of their own, by type and requested options. Most have none,
+and to describe one takes a fifth of a millisecond."""
+
 
 def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_answer(resource, request, context) for resource in request.resources])
+    defaults: Defaults = {}
+    return DescribeConfigsResponse(
+        results=[_answer(resource, request, context, defaults) for resource in request.resources]
+    )
 
 
 def _answer(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: Context
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: Context, defaults: Defaults
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
-        described = _described(resource, context)
+        overrides = _overrides(resource, context)
+        asked = resource.resource_type, tuple(resource.configuration_keys or ())
+        found = None if overrides else defaults.get(asked)
+        if found is None:
+            found = [_line(option, request) for option in _described(resource, overrides or {}, context)]
+            if overrides is not None and not overrides:
+                defaults[asked] = found
+        result.configs = found
     except ApiError as error:
         result.error_code, result.error_message = error.code, error.message or ""
-        return result
-    result.configs = [_line(option, request) for option in described]
     return result
 
 
-def _described(resource: DescribeConfigsResource, context: Context) -> list[Described]:
-    broker, name, keys = context.broker, resource.resource_name, resource.configuration_keys
+def _overrides(resource: DescribeConfigsResource, context: Context) -> Mapping[str, str] | None:
+    """The values of a topic or group of its own; None for other resources."""
+    broker, name = context.broker, resource.resource_name
     if resource.resource_type == TOPIC:
         if (fault := topic_names.fault(name)) is not None:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
         if name not in broker.image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe.describe_topic(broker.configs.topic(name), broker.config, keys)
+        return broker.configs.topic(name)
+    return broker.configs.group(name) if resource.resource_type == GROUP and name else None
+
+
+def _described(resource: DescribeConfigsResource, overrides: Mapping[str, str], context: Context) -> list[Described]:
+    broker, name, keys = context.broker, resource.resource_name, resource.configuration_keys
+    if resource.resource_type == TOPIC:
+        return describe.describe_topic(overrides, broker.config, keys)
     if resource.resource_type == BROKER and not name:
         return describe.describe_cluster(broker.config, keys)
     if resource.resource_type in (BROKER, BROKER_LOGGER):
@@ -59,7 +81,7 @@ def _described(resource: DescribeConfigsResource, context: Context) -> list[Desc
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "The resource name must not be empty.")
         if resource.resource_type == GROUP:
-            return describe.describe_group(broker.configs.group(name), broker.config, keys)
+            return describe.describe_group(overrides, broker.config, keys)
         return []
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}.")
 

@@ -35,6 +35,9 @@ class Found(NamedTuple):
 
 
 def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
+    topic = TOPICS.get(request.key_type)
+    if topic is not None and topic not in context.broker.image.topics:
+        auto_create([topic], context)
     if context.version >= BATCH_VERSION:
         keys = request.coordinator_keys
         return FindCoordinatorResponse(coordinators=[_coordinator(key, _find(request, key, context)) for key in keys])
@@ -72,7 +75,6 @@ def _leader(name: str, key: str, context: Context) -> tuple[int, Endpoint]:
     image = context.broker.image
     topic = image.topics.get(name)
     if topic is None:
-        auto_create([name], context)
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partition = topic.partitions.get(partition_for(key, len(topic.partitions)))
     leader = None if partition is None else image.brokers.get(partition.leader)

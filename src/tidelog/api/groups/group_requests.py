@@ -5,13 +5,14 @@ back. DeleteGroups (42) and ListGroups (16) need nothing of the kind: `submit` i
 and `request_now` that of Heartbeat (12). Offsets have files of their own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, TypeVar
 
 from tidelog.api import authorized_operations as operations
 from tidelog.api.context import PENDING, Context, Pending
 from tidelog.coordinator.group import Caller
+from tidelog.coordinator.patterns import PatternProblem, whole_matcher
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC
@@ -40,6 +41,8 @@ NAMED_PROTOCOL_SINCE = 5
 """Since this version of SyncGroup a member names the protocol it believes in (KIP-559)."""
 SEVERAL_LEAVE_SINCE = 3
 """Since this version of LeaveGroup several members leave in one request (KIP-345)."""
+INSTRUCTIONS_AT_ONCE = 200_000
+"""Of a pattern: some four milliseconds at worst."""
 OPERATIONS_SINCE = 3
 """Since this version DescribeGroups may request the authorized operations."""
 
@@ -115,6 +118,25 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, context: Co
     """ConsumerGroupHeartbeat (68, KIP-848). Where the protocol is not served, it is as if the API were not there."""
     if CONSUMER_PROTOCOL not in context.broker.config.group_coordinator_rebalance_protocols:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    if request.subscribed_topic_regex:
+        return _match_before(request, context)
+    return request_now(request, context)
+
+
+def _match_before(request: ConsumerGroupHeartbeatRequest, context: Context) -> Generator[None, None, Any]:
+    """Match the pattern against all topics with pauses in between; the coordinator, which must not pause, then finds
+    what matches in the pattern's memory."""
+    try:
+        matches = whole_matcher(request.subscribed_topic_regex or "")
+    except PatternProblem:
+        return request_now(request, context)
+    cost = 0
+    for name in list(context.broker.image.topics):
+        cost += matches.cost(name)
+        if cost > INSTRUCTIONS_AT_ONCE:
+            cost = 0
+            yield
+        matches(name)
     return request_now(request, context)
 
 

@@ -1,5 +1,6 @@
 """OffsetCommit (key 8)."""
 
+from collections.abc import Container
 from functools import partial
 
 from tidelog.api.context import Context, Pending
@@ -41,13 +42,13 @@ def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitRespon
     return submit(replace(request, topics=known), context, partial(_merge, refused))
 
 
-def _resolve(topic: OffsetCommitRequestTopic, image: ClusterImage, version: int) -> set[int]:
+def _resolve(topic: OffsetCommitRequestTopic, image: ClusterImage, version: int) -> Container[int]:
     """Complete the topic's name and id from what the cluster has; its partitions, none where it is unknown."""
     found = image.topic_by_id(topic.topic_id) if version >= TOPIC_ID_VERSION else image.topics.get(topic.name)
     if found is None:
-        return set()
+        return ()
     topic.name, topic.topic_id = found.name, found.id
-    return set(found.partitions)
+    return found.partitions
 
 
 def _refused(topic: OffsetCommitRequestTopic, indexes: list[int], code: ErrorCode) -> OffsetCommitResponseTopic:

@@ -2,9 +2,12 @@
 
 A fetch is answered at once if there are enough bytes, an error, or news that a follower needs; otherwise it waits until
 its partitions are dirty, without polling. `fetch_partition` reads one partition.
+
+A fetch of many partitions pauses after each `SLICE` of them, so that others are served meanwhile. What it holds across
+a pause may be outdated behind it: partitions are looked up again, and a session may have lost some, or be closed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 from tidelog.api.context import Context
 from tidelog.api.records.fetch_partition import Outcome, Reader, read, refusal
@@ -30,6 +33,7 @@ from tidelog.wire.messages.records.fetch import (
 )
 from tidelog.wire.refusals import refuse
 
+SLICE = 500
 CONSUMER = -1
 READ_COMMITTED = 1
 TOPIC_IDS_SINCE = 13
@@ -37,7 +41,10 @@ EXAMINATION_WAIT_MS = 5_000
 """How long a fetch may wait beyond its deadline while the records that it requests are checked for disk corruption."""
 
 
-def handle(request: FetchRequest, context: Context) -> FetchResponse | Deferred:
+Answer = Generator[None, None, FetchResponse | Deferred]
+
+
+def handle(request: FetchRequest, context: Context) -> Answer:
     """A follower's progress is recorded before its partitions are read, so that the answer has the high watermark that
     this very fetch moved."""
     replica = request.replica_state.replica_id if context.version >= 15 else request.replica_id
@@ -46,12 +53,12 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Deferred:
     if replica >= 0 and context.access is not None:
         return _refused(request)
     try:
-        reader = _reader(request, replica, context)
+        reader = yield from _reader(request, replica, context)
     except ApiError as error:
         return FetchResponse(error_code=error.code)
     if reader.is_follower:
-        _record_progress(reader, context)
-    return _answer_or_wait(context, reader)
+        yield from _record_progress(reader, context)
+    return (yield from _answer_or_wait(context, reader))
 
 
 def _refused(request: FetchRequest) -> FetchResponse:
@@ -61,10 +68,14 @@ def _refused(request: FetchRequest) -> FetchResponse:
     return response
 
 
-def _reader(request: FetchRequest, replica: int, context: Context) -> Reader:
-    requested = list(_requested_partitions(request, context))
+def _reader(request: FetchRequest, replica: int, context: Context) -> Generator[None, None, Reader]:
+    requested: list[CachedPartition] = []
+    for one in _requested_partitions(request, context):
+        requested.append(one)
+        if not len(requested) % SLICE:
+            yield
     named = dict.fromkeys(one.name for one in requested)
-    session, partitions = _session_of(request, replica, requested, context)
+    session, partitions = yield from _session_of(request, replica, requested, context)
     return Reader(
         replica=replica,
         broker_epoch=request.replica_state.replica_epoch,
@@ -118,62 +129,73 @@ def _partition(name: str | None, topic_id: bytes, index: int) -> FetchedPartitio
 
 def _session_of(
     request: FetchRequest, replica: int, requested: Sequence[CachedPartition], context: Context
-) -> tuple[Session | None, dict[FetchedPartition, CachedPartition]]:
+) -> Generator[None, None, tuple[Session | None, dict[FetchedPartition, CachedPartition]]]:
     """(the request's session, or None; every partition that the request reads)."""
     sessions = context.broker.sessions
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
-            _detach(sessions.close(request.session_id), context)
+            yield from _detach(sessions.close(request.session_id), context)
         session = None
         if request.session_epoch == INITIAL_EPOCH and requested:
-            session, evicted = sessions.open(replica, context.now.mono)
-            _detach(evicted, context)
+            session, evicted = sessions.open(replica, len(requested), context.now.mono)
+            yield from _detach(evicted, context)
         partitions = {one.name: one for one in requested}
         if session is not None:
             session.partitions = partitions
         return session, partitions
-    session = sessions.find(request.session_id, request.session_epoch, context.now.mono)
-    _resolve_topic_ids(session, context)
+    session = sessions.find(request.session_id, request.session_epoch, len(requested), context.now.mono)
+    yield from _resolve_topic_ids(session, context)
     for one in requested:
         # What was sent is not sent again, except in a new leader epoch.
         known = session.partitions.get(one.name)
         if known is not None and known.leader_epoch == one.leader_epoch:
             one.sent_high_watermark, one.sent_log_start = known.sent_high_watermark, known.sent_log_start
         session.partitions[one.name] = one
-    by_id = context.version >= TOPIC_IDS_SINCE
-    for topic in request.forgotten_topics_data:
-        name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
-        for index in topic.partitions:
-            _forget(session, _session_name(session, _partition(name, topic.topic_id, index)), context)
+    yield from _forget_requested(request, session, context)
     return session, session.partitions
 
 
-def _session_name(session: Session, name: FetchedPartition) -> FetchedPartition:
-    """The partition's key in the session. If the topic was deleted meanwhile, only its id is known, but the session has
-    it by name."""
-    if name in session.partitions or isinstance(name, TopicPartition):
-        return name
-    requested = name.topic_id, name.partition
-    return next((n for n, cached in session.partitions.items() if (cached.topic_id, n.partition) == requested), name)
+def _forget_requested(request: FetchRequest, session: Session, context: Context) -> Generator[None, None, None]:
+    """If a topic was deleted meanwhile, the request has only its id, but the session its name."""
+    by_id = context.version >= TOPIC_IDS_SINCE
+    by_topic_id: dict[tuple[bytes, int], FetchedPartition] | None = None
+    count = 0
+    for topic in request.forgotten_topics_data:
+        name = _name(topic.topic, topic.topic_id, context, by_id=by_id)
+        for index in topic.partitions:
+            partition = _partition(name, topic.topic_id, index)
+            if isinstance(partition, UnknownPartition) and partition not in session.partitions:
+                if by_topic_id is None:
+                    by_topic_id = {(cached.topic_id, n.partition): n for n, cached in session.partitions.items()}
+                partition = by_topic_id.get((topic.topic_id, index), partition)
+            _forget(session, partition, context)
+            count += 1
+            if not count % SLICE:
+                yield
 
 
-def _resolve_topic_ids(session: Session, context: Context) -> None:
+def _resolve_topic_ids(session: Session, context: Context) -> Generator[None, None, None]:
     """A topic whose id was unknown may be known by now: from then on its partitions are in the session by name."""
-    for unknown in [name for name in session.dirty if isinstance(name, UnknownPartition)]:
+    unknown_names = [name for name in session.dirty if isinstance(name, UnknownPartition)]
+    for count, unknown in enumerate(unknown_names, 1):
+        if not count % SLICE:
+            yield
         cached = session.partitions.get(unknown)
         name = context.broker.topic_name(unknown.topic_id)
-        if cached is not None and name is not None:
+        if cached is not None and name is not None and unknown in session.dirty:
             cached.name = TopicPartition(name, unknown.partition)
             del session.partitions[unknown], session.dirty[unknown]
             session.partitions.setdefault(cached.name, cached)
             session.dirty[cached.name] = None
 
 
-def _detach(session: Session | None, context: Context) -> None:
+def _detach(session: Session | None, context: Context) -> Generator[None, None, None]:
     """The session is closed: its partitions must not mark themselves dirty in it any more."""
-    if session is not None:
-        for name in list(session.partitions):
-            _forget(session, name, context)
+    for count, name in enumerate(list(session.partitions) if session is not None else (), 1):
+        assert session is not None
+        _forget(session, name, context)
+        if not count % SLICE:
+            yield
 
 
 def _forget(session: Session, name: FetchedPartition, context: Context) -> None:
@@ -187,7 +209,7 @@ def _forget(session: Session, name: FetchedPartition, context: Context) -> None:
 # Answers.
 
 
-def _record_progress(reader: Reader, context: Context) -> None:
+def _record_progress(reader: Reader, context: Context) -> Generator[None, None, None]:
     """Rules 1 and 3: a follower's progress may move the high watermark, and may bring the follower into the ISR. Its
     log counts only if it does not diverge from this one."""
     broker, session = context.broker, reader.session
@@ -196,12 +218,14 @@ def _record_progress(reader: Reader, context: Context) -> None:
         # The broker registered again: its new epoch holds for all partitions of the session, not only for those named.
         session.broker_epoch = reader.broker_epoch
         names = dict.fromkeys(session.partitions)
-    for name in names:
+    for count, name in enumerate(names, 1):
+        if not count % SLICE:
+            yield
         if isinstance(name, UnknownPartition):
             continue
-        cached = reader.partitions[name]
+        cached = reader.partitions.get(name)
         partition = broker.replicas.get(*name)
-        if partition is None:
+        if partition is None or cached is None:
             continue
         try:
             partition.check_epoch(cached.leader_epoch)
@@ -218,15 +242,15 @@ def _record_progress(reader: Reader, context: Context) -> None:
             broker.propose(name, proposal)
 
 
-def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Deferred:
-    outcome = _collect(context, reader)
+def _answer_or_wait(context: Context, reader: Reader) -> Answer:
+    outcome = yield from _collect(context, reader)
     # An error is answered at once. Otherwise the request could wait until the error has passed, and be answered as if
     # the follower's progress had been recorded.
     examining = outcome.short and not outcome.size and not any(each.error_code for each in outcome.answers.values())
     deadline = reader.deadline + EXAMINATION_WAIT_MS if examining else reader.deadline
     enough = outcome.size >= reader.min_bytes or outcome.urgent or not reader.partitions
     if (enough and not examining) or context.now.mono >= deadline:
-        return _response(context, reader, outcome)
+        return (yield from _response(context, reader, outcome))
     if reader.session is not None:
         # A high watermark alone does not end a follower's wait, unless consumers read from followers (KIP-392).
         patient = reader.is_follower and not context.broker.config.replica_selector_class
@@ -235,9 +259,11 @@ def _answer_or_wait(context: Context, reader: Reader) -> FetchResponse | Deferre
     return Deferred(conditions, deadline, _answer_or_wait, (reader,))
 
 
-def _collect(context: Context, reader: Reader) -> Outcome:
+def _collect(context: Context, reader: Reader) -> Generator[None, None, Outcome]:
     outcome = Outcome()
-    for name in reader.candidates():
+    for count, name in enumerate(reader.candidates(), 1):
+        if not count % SLICE:
+            yield
         cached = reader.partitions.get(name)
         if cached is None:
             continue
@@ -254,15 +280,19 @@ def _collect(context: Context, reader: Reader) -> Outcome:
     return outcome
 
 
-def _response(context: Context, reader: Reader, outcome: Outcome) -> FetchResponse:
+def _response(context: Context, reader: Reader, outcome: Outcome) -> Generator[None, None, FetchResponse]:
     session = reader.session
     context.broker.throttles.leader.spend(outcome.throttled, context.now.mono)
     response = FetchResponse(session_id=session.number if session else NO_SESSION)
     incremental = session is not None and session.epoch != INITIAL_EPOCH
     topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
     leaders: set[int] = set()
-    for name, answer in outcome.answers.items():
-        cached = reader.partitions[name]
+    for count, (name, answer) in enumerate(outcome.answers.items(), 1):
+        if not count % SLICE:
+            yield
+        cached = reader.partitions.get(name)
+        if cached is None:
+            continue
         is_named = not incremental or _has_changed(cached, answer)
         _record_sent(session, cached, answer, short=name in outcome.short)
         if not is_named:

@@ -19,6 +19,9 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 EVICTION_MS = 120_000
 """How long a session must be unused before it makes room (Kafka's min.incremental.fetch.session.eviction.ms)."""
+MOST_PARTITIONS = 500_000
+"""In the sessions of all consumers together: some 200 MB. A consumer that finds no room fetches without a session."""
+_FEW = 100
 _LARGEST = 2**31 - 1
 
 
@@ -82,19 +85,32 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def find(self, number: int, epoch: int, now: int) -> Session:
+    def find(self, number: int, epoch: int, count: int, now: int) -> Session:
+        """The session, for a request that names that many partitions."""
         session = self._sessions.get(number)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if epoch != session.next_epoch():
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if not self._have_room(session.replica, count):
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.epoch = epoch
         session.used_at = now
         return session
 
-    def open(self, replica: int, now: int) -> tuple[Session | None, Session | None]:
-        """(the new session, or None if there is no room; the session that was evicted for it)."""
+    def _have_room(self, replica: int, count: int) -> bool:
+        """Whether a fetcher may add that many partitions. Few fetches add many."""
+        if replica >= 0 or count <= _FEW:
+            return True
+        held = sum(len(session.partitions) for session in self._sessions.values() if session.replica < 0)
+        return held + count <= MOST_PARTITIONS
+
+    def open(self, replica: int, count: int, now: int) -> tuple[Session | None, Session | None]:
+        """(the new session for that many partitions, or None if there is no room; the session that was evicted for
+        it)."""
         evicted = None
+        if not self._have_room(replica, count):
+            return None, None
         if len(self._sessions) >= self._slots:
             evicted = self._evictable(replica, now)
             if evicted is None:

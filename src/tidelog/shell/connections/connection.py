@@ -302,7 +302,7 @@ class Connection:
         self.congested = False
         self.starved = False
         self.closing = False
-        self.held: list[bytes] = []  # frames beyond FRAMES_PER_TURN of one read, which wait for a later turn
+        self.held: list[bytes] = []  # frames that wait for a later turn: beyond FRAMES_PER_TURN, or put back
         self.delivery_scheduled = False  # whether a callback will deliver the next held frames
 
     def __repr__(self) -> str:

@@ -138,6 +138,13 @@ class Traffic:
         if connection is not None and connection.is_limited:
             self.arrivals.retain(connection, size)
 
+    def put_back(self, number: int, frames: Sequence[memoryview]) -> None:
+        """Deliver these frames again before any others."""
+        connection = self.connections.get(number)
+        if connection is not None:
+            connection.held[:0] = [bytes(frame) for frame in frames]
+            self._update_reading(connection)
+
     def limit_frames(self, number: int, limit: int) -> None:
         """The client of this connection has logged in: the limit of its frames from now on."""
         connection = self.connections.get(number)
