@@ -1,4 +1,4 @@
-"""Attacks by bytes on one broker process: what each costs the broker in CPU and memory, and a canary in latency.
+"""Attacks on one broker process, by bytes and by large requests: what each costs the broker in CPU and memory, and a canary in latency.
 
     .venv/bin/python -m tests.fuzz.attacks [--seconds N] [NAME…]
 
@@ -26,6 +26,7 @@ from tests.compatibility.differential.batches import batch, seal, with_field
 from tests.compatibility.differential.side import Side
 from tests.compatibility.differential.wire import CLOSED, Connection
 from tests.fuzz.hostile import shoot
+from tests.fuzz.large import LARGE, Million
 from tests.processes import Processes
 from tidelog.shell.child import Child
 from tidelog.wire import record_format
@@ -103,9 +104,12 @@ def canary(port: int, stop: Event, latencies: list[float]) -> None:
     connection.close()
 
 
-def measure(target: Target, name: str) -> Cost:
-    """Run the attack with a canary beside it."""
+def measure(target: Target, name: str, attack: Callable[[Target], str] | None = None) -> Cost:
+    """Run the attack, by default the one of this name, with a canary beside it."""
     cost = Cost(name)
+    attack = attack or ATTACKS[name]
+    if isinstance(attack, Million):
+        attack.prepare()
     stop = Event()
     thread = Thread(target=canary, args=(target.port, stop, cost.latencies))
     thread.start()
@@ -114,7 +118,7 @@ def measure(target: Target, name: str) -> Cost:
     target.forget_peak()
     idle, before = target.peak_bytes, target.cpu_s
     try:
-        cost.outcome = ATTACKS[name](target)
+        cost.outcome = attack(target)
     finally:
         cost.cpu_s = target.cpu_s - before
         cost.memory = max(0, target.peak_bytes - idle)
@@ -319,6 +323,7 @@ ATTACKS: dict[str, Callable[[Target], str]] = {
     "many-records": many_records,
     "list-offsets": times_of_bombs,
     "refused": refused,
+    **LARGE,
 }
 
 

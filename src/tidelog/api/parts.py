@@ -24,6 +24,8 @@ MOST_WHOLE = 20_000
 MOST_OF = {
     32: 10_000,  # DescribeConfigs: 10 KB of answer for each
     34: 5_000,  # AlterReplicaLogDirs
+    51: 5_000,  # AlterUserScramCredentials
+    75: 5_000,  # DescribeTopicPartitions
 }
 """By API key, where an entry takes more time or memory than others."""
 

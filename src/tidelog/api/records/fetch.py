@@ -7,7 +7,7 @@ A fetch of many partitions pauses after each `SLICE` of them, so that others are
 a pause may be outdated behind it: partitions are looked up again, and a session may have lost some, or be closed.
 """
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 
 from tidelog.api.context import Context
 from tidelog.api.records.fetch_partition import Outcome, Reader, read, refusal
@@ -69,12 +69,11 @@ def _refused(request: FetchRequest) -> FetchResponse:
 
 
 def _reader(request: FetchRequest, replica: int, context: Context) -> Generator[None, None, Reader]:
-    requested: list[CachedPartition] = []
-    for one in _requested_partitions(request, context):
-        requested.append(one)
-        if not len(requested) % SLICE:
+    requested: dict[FetchedPartition, CachedPartition] = {}
+    for count, one in enumerate(_requested_partitions(request, context), 1):
+        requested[one.name] = one
+        if not count % SLICE:
             yield
-    named = dict.fromkeys(one.name for one in requested)
     session, partitions = yield from _session_of(request, replica, requested, context)
     return Reader(
         replica=replica,
@@ -86,7 +85,7 @@ def _reader(request: FetchRequest, replica: int, context: Context) -> Generator[
         rack=request.rack_id,
         session=session,
         partitions=partitions,
-        named=named,
+        named=list(requested),
     )
 
 
@@ -128,7 +127,7 @@ def _partition(name: str | None, topic_id: bytes, index: int) -> FetchedPartitio
 
 
 def _session_of(
-    request: FetchRequest, replica: int, requested: Sequence[CachedPartition], context: Context
+    request: FetchRequest, replica: int, requested: dict[FetchedPartition, CachedPartition], context: Context
 ) -> Generator[None, None, tuple[Session | None, dict[FetchedPartition, CachedPartition]]]:
     """(the request's session, or None; every partition that the request reads)."""
     sessions = context.broker.sessions
@@ -139,13 +138,12 @@ def _session_of(
         if request.session_epoch == INITIAL_EPOCH and requested:
             session, evicted = sessions.open(replica, len(requested), context.now.mono)
             yield from _detach(evicted, context)
-        partitions = {one.name: one for one in requested}
         if session is not None:
-            session.partitions = partitions
-        return session, partitions
+            session.partitions = requested
+        return session, requested
     session = sessions.find(request.session_id, request.session_epoch, len(requested), context.now.mono)
     yield from _resolve_topic_ids(session, context)
-    for one in requested:
+    for one in requested.values():
         # What was sent is not sent again, except in a new leader epoch.
         known = session.partitions.get(one.name)
         if known is not None and known.leader_epoch == one.leader_epoch:
@@ -217,7 +215,7 @@ def _record_progress(reader: Reader, context: Context) -> Generator[None, None, 
     if session is not None and session.broker_epoch != reader.broker_epoch:
         # The broker registered again: its new epoch holds for all partitions of the session, not only for those named.
         session.broker_epoch = reader.broker_epoch
-        names = dict.fromkeys(session.partitions)
+        names = list(session.partitions)
     for count, name in enumerate(names, 1):
         if not count % SLICE:
             yield

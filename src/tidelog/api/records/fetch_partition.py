@@ -43,7 +43,7 @@ class Reader:
     session: Session | None
     partitions: dict[FetchedPartition, CachedPartition]
     """All that is fetched: with a session what it has, otherwise what the request names."""
-    named: dict[FetchedPartition, None]
+    named: list[FetchedPartition]
     """What this request names. Only these have an offset that is new, so only these show progress."""
 
     @property
@@ -53,7 +53,7 @@ class Reader:
     def candidates(self) -> Iterable[FetchedPartition]:
         """What can have changed: for a session what is dirty or was requested, otherwise everything. What was answered
         last comes last, so that a partition with many records does not starve the others."""
-        return {**self.session.dirty, **self.named} if self.session else self.named
+        return dict.fromkeys((*self.session.dirty, *self.named)) if self.session else self.named
 
 
 @dataclass(slots=True)
