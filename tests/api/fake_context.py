@@ -100,3 +100,12 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
         forwarded=forwarded,
     )
     return Context(broker, Time(5, 6), version, "client", 1, listener, "peer", "User:ANONYMOUS", 77, [])
+
+
+def finished(steps):
+    """The answer of a handler that pauses."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value

@@ -8,16 +8,19 @@ from tidelog.api import parts
 from tidelog.api.groups import group_requests
 from tidelog.api.records import sessions
 from tidelog.api.registry import APIS
+from tidelog.api.topics import metadata
 from tidelog.errors import ErrorCode
 from tidelog.node import connections, dispatch, large_requests
 from tidelog.wire import codec
 from tidelog.wire.messages import SCHEMAS
+from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
 from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.topics.metadata import MetadataRequest
 
 OTHER = 3
 CLIENTS = [key for key, api in sorted(APIS.items()) if api.caller != "broker"]
@@ -256,3 +259,18 @@ def test_sessions_of_consumers_hold_a_limited_number_of_partitions(monkeypatch):
     )
     broker.passes(0)
     assert broker.answers[number].error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_an_answer_with_all_topics_of_a_large_cluster_is_made_with_pauses(monkeypatch):
+    monkeypatch.setattr(metadata, "SLICE", 20)
+    broker = OneBroker()
+    partition = UpdateMetadataPartitionState(leader=0, isr=[0], replicas=[0])
+    topics = [
+        UpdateMetadataTopicState(topic_name=f"t{number}", topic_id=bytes([number]) * 16, partition_states=[partition])
+        for number in range(1, 100)
+    ]
+    broker.live(0, topic_states=topics)
+    number = broker.send(MetadataRequest(topics=None), version=12)
+    assert number not in broker.answers
+    broker.passes(0)
+    assert [each.name for each in broker.answers[number].topics] == [each.topic_name for each in topics]

@@ -23,7 +23,9 @@ MOST_WHOLE = 20_000
 """Where nothing can be split: a request of another API, or one entry with arrays of its own."""
 MOST_OF = {
     32: 10_000,  # DescribeConfigs: 10 KB of answer for each
+    33: 20_000,  # AlterConfigs
     34: 5_000,  # AlterReplicaLogDirs
+    44: 20_000,  # IncrementalAlterConfigs
     51: 5_000,  # AlterUserScramCredentials
     75: 5_000,  # DescribeTopicPartitions
 }
@@ -56,7 +58,6 @@ _SPLIT: dict[int, tuple[Entries, ...]] = {
         entries_of("topics", "topics", "name", inner=numbers_of("partition_indexes")),
     ),
     13: (entries_of("members", "members", "member_id", "group_instance_id"),),
-    45: (entries_of("topics", "responses", "name", inner=entries_of("partitions", "partitions", "partition_index")),),
     46: (entries_of("topics", "topics", "name", inner=numbers_of("partition_indexes")),),
     50: (entries_of("users", "results", "name=user"),),
 }

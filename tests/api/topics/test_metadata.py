@@ -1,6 +1,6 @@
 import pytest
 
-from tests.api.fake_context import add_topic, context, image
+from tests.api.fake_context import add_topic, context, finished, image
 from tidelog.api.cluster import describe_cluster
 from tidelog.api.topics import describe_topic_partitions, metadata
 from tidelog.effects import CONTROLLER, PeerRequest
@@ -17,7 +17,7 @@ from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataReque
 
 def ask(given, *names, topics=None, **fields):
     wanted = [MetadataRequestTopic(name=name) for name in names] if topics is None else topics
-    return metadata.handle(MetadataRequest(topics=wanted, **fields), given)
+    return finished(metadata.handle(MetadataRequest(topics=wanted, **fields), given))
 
 
 def test_brokers_are_told_by_the_listener_that_is_asked():
@@ -44,7 +44,7 @@ def test_null_means_all_topics_and_empty_none_but_in_version_0(version, topics, 
     found = image()
     add_topic(found, "t", 0)
     add_topic(found, "u", 1)
-    response = metadata.handle(MetadataRequest(topics=topics), context(found, version))
+    response = finished(metadata.handle(MetadataRequest(topics=topics), context(found, version)))
     assert [topic.name for topic in response.topics] == (["t", "u"] if all_of_them else [])
 
 

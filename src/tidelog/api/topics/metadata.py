@@ -2,7 +2,11 @@
 
 Addresses are those of the listener that received the request. A missing topic may be created; the answer to this
 request is still UNKNOWN_TOPIC_OR_PARTITION, and the client retries.
+
+An answer with many partitions is made with pauses: it may be that of a request of a few bytes.
 """
+
+from collections.abc import Generator, Iterable
 
 from tidelog.api import authorized_operations as operations
 from tidelog.api.context import Context
@@ -21,8 +25,11 @@ from tidelog.wire.messages.topics.metadata import (
     MetadataResponseTopic,
 )
 
+SLICE = 1000
+"""Partitions between two pauses: a few milliseconds."""
 
-def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
+
+def handle(request: MetadataRequest, context: Context) -> Generator[None, None, MetadataResponse]:
     if request.topics and not _is_sound(request.topics, context.version):
         return _refused(request.topics, context.version)
     broker, image = context.broker, context.broker.image
@@ -31,7 +38,13 @@ def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = operations.of_cluster(context)
-    response.topics = _topics(request, context)
+    partitions = 0
+    for topic in _topics(request, context):
+        response.topics.append(topic)
+        partitions += 1 + len(topic.partitions)
+        if partitions >= SLICE:
+            partitions = 0
+            yield
     if request.include_topic_authorized_operations:
         for topic in response.topics:
             if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -55,19 +68,20 @@ def shown_controller(image: ClusterImage) -> int:
     return min(image.brokers, default=-1)
 
 
-def _topics(request: MetadataRequest, context: Context) -> list[MetadataResponseTopic]:
+def _topics(request: MetadataRequest, context: Context) -> Iterable[MetadataResponseTopic]:
     """What the client may not describe is not shown, or is refused where it is named, and is never created."""
     image = context.broker.image
     if request.topics is None or (context.version == 0 and not request.topics):
-        return [_described(topic, context) for topic in image.topics.values() if may_describe(topic.name, context, "")]
+        existing = list(image.topics.values())
+        return (_described(topic, context) for topic in existing if may_describe(topic.name, context, ""))
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NO_ID)
     if ids:
-        return [_by_id(topic_id, context) for topic_id in ids]
+        return (_by_id(topic_id, context) for topic_id in ids)
     wanted = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
     hidden = {name for name in wanted if not may_describe(name, context)}
     missing = [name for name in wanted if name not in hidden and name not in image.topics]
     hidden |= _make_missing(request, missing, context)
-    return [forbidden(name) if name in hidden else _by_name(name, context) for name in wanted]
+    return (forbidden(name) if name in hidden else _by_name(name, context) for name in wanted)
 
 
 def may_describe(name: str, context: Context, api: str = "Metadata") -> bool:
