@@ -302,10 +302,11 @@ class GroupCoordinator(Coordinator[GroupMachine]):
             self._reply(token, ListGroupsResponse())
             return
         parts = self._combined.open(token, len(partitions), _listed)
+        states, types = describe.wanted(request.states_filter), describe.wanted(request.types_filter)
         for part, partition in zip(parts, partitions, strict=True):
             self._shards.read(
                 partition,
-                lambda machine: describe.list_groups(machine, request.states_filter, request.types_filter),
+                lambda machine: describe.list_groups(machine, states, types),
                 part,
                 lambda code: code,
             )

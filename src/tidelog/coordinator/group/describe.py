@@ -1,6 +1,6 @@
 """ListGroups, DescribeGroups and ConsumerGroupDescribe."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from tidelog.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
 from tidelog.coordinator.group.consumer.assignment import assignor_name
@@ -18,16 +18,19 @@ NOT_FOUND_VERSION = 6
 """From this version of DescribeGroups an unknown group is an error; before, it is described as dead (KIP-1043)."""
 
 
-def list_groups(machine: GroupMachine, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
-    """Groups in any of the states and of any of the types, compared case-insensitively; an empty filter matches all."""
-    wanted_states = {state.strip().lower() for state in states}
-    wanted_types = {kind.strip().lower() for kind in types} or {CLASSIC, CONSUMER}
+def wanted(names: Iterable[str]) -> frozenset[str]:
+    """A filter as it is compared: case-insensitively. It may have thousands of names, and is for all partitions."""
+    return frozenset(name.strip().lower() for name in names)
+
+
+def list_groups(machine: GroupMachine, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
+    """Groups in any of the states and of any of the types; an empty filter matches all."""
     found: list[ListedGroup] = []
-    if CLASSIC in wanted_types:
+    if CLASSIC in types or not types:
         found += [_listed(group) for group in machine.groups.values() if machine.is_visible(group)]
-    if CONSUMER in wanted_types:
+    if CONSUMER in types or not types:
         found += [_listed_consumer_group(group) for group in machine.consumers.committed.values()]
-    return [group for group in found if not wanted_states or group.group_state.lower() in wanted_states]
+    return [group for group in found if not states or group.group_state.lower() in states]
 
 
 def _listed(group: ClassicGroup) -> ListedGroup:
