@@ -139,3 +139,11 @@ def test_other_resources_and_hosts_are_explained_too(on):
     assert found["User:alice READ group t"]["severity"] == "error"
     assert "host=10.0.0.1" in found["group t"]["because"][0]
     assert findings(on, *asked, "--host", "10.0.0.1")["User:alice READ group t"]["severity"] == "note"
+
+
+def test_who_may_create_every_topic_may_create_this_one(on):
+    on("acls", "--add", "--topic", "t", "--deny-principal", "User:alice", "--operation", "Create")
+    on("acls", "--add", "--cluster", "--allow-principal", "User:alice", "--operation", "Create")
+    created = findings(on, "--topic", "t", "--operation", "Create")["User:alice CREATE topic t"]
+    assert created["severity"] == "note"
+    assert "on Cluster:LITERAL:kafka-cluster" in created["because"][0]

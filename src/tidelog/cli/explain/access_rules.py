@@ -78,6 +78,11 @@ def access_findings(
 def _finding(index: AclIndex, question: Question, operation: AclOperation, tidelog: CommandLine) -> Finding:
     principal, host, resource_type, name = question
     decision = index.decide(principal, host, operation, resource_type, name)
+    if (resource_type, operation) == (ResourceType.TOPIC, AclOperation.CREATE) and not decision.allowed:
+        every = index.decide(principal, host, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        decision = (
+            every if every.allowed else decision
+        )  # to create any topic includes this one, even where it is denied
     about = f"{principal} {operation.name} {question.resource}"
     if decision.allowed and decision.binding is not None:
         return Finding("note", "access.allowed", about, "allowed", [f"by {_text(decision.binding)}"])
@@ -121,7 +126,7 @@ def _elsewhere(index: AclIndex, question: Question) -> Iterator[Finding]:
     about = index.about(question.resource_type, question.name)
     others = [each for each in about if _is_elsewhere(each.acl, question)]
     if others:
-        says = f"These ACLs hold on other hosts than {'the others' if question.host == WILDCARD else question.host}."
+        says = "These ACLs hold only on the hosts that they name."
         yield Finding("note", "access.other_hosts", question.resource, says, [_text(each) for each in others])
 
 
