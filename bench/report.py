@@ -43,7 +43,7 @@ class Results:
         found = [_revived(kept) for kept in self._kept.values()]
         return [measure for measure in found if row in (None, measure.row)]
 
-    def explained_errors(self, measure: Measure) -> str:
+    def summary(self, measure: Measure) -> str:
         ours, theirs = measure.median("Tidelog"), measure.median("Kafka")
         return f"= {measure.what}: {_figure(ours)} / {_figure(theirs)} {measure.unit}, {_verdict(measure)}"
 

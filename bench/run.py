@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
         begin = time.perf_counter()
         print(f"row {' '.join(number for number in ROWS if ROWS[number] is row)}", flush=True)
         for measure in row(QUICK_SCALE if quick else 1.0):
-            print(results.told(measure), flush=True)
+            print(results.summary(measure), flush=True)
             if not quick:
                 results.keep(measure)
         print(f"  took {time.perf_counter() - begin:.0f} s", flush=True)

@@ -18,7 +18,7 @@ from socket import socket
 from tidelog.shell.tls_stream import TlsStream
 
 MAX_OPEN = 256
-TURN_S = 0.004
+TURN_S = 0.001
 GRACE_S = 1.0
 DEADLINE_S = 10.0
 """The maximum time from accept to the end of the handshake. Kafka has no such limit: a client that sends a byte now and
