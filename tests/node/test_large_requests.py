@@ -98,8 +98,10 @@ def test_the_next_requests_of_the_connection_wait_and_are_answered_in_order():
     frames = [frame(each, number) for each, number in zip((first, second), numbers, strict=True)]
     broker.give("receive", CLIENT, frames)
     assert broker.paused[CLIENT]
+    assert broker.retained[CLIENT] == len(frames[0])
     inputs_until_answered(broker, numbers[0])
     assert not broker.paused[CLIENT]
+    assert not broker.retained[CLIENT]
     assert [each for each in broker.answers if each in numbers] == numbers
     assert len(broker.answers[numbers[1]].coordinators) == 1
 

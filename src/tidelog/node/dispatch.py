@@ -413,6 +413,8 @@ class Dispatch:
         work.steps = self._large_request(work, decoding)
         self.requests[ticket.key] += 1
         self._begin(work, now)
+        assert ticket.connection is not None
+        self._effects.append(Retain(ticket.connection.number, size))
 
     def _begin(self, work: Work, now: Time) -> None:
         self.large.begin(work, now)
@@ -507,8 +509,11 @@ class Dispatch:
 
     def _end(self, work: Work) -> None:
         self.large.end(work)
-        if work.ticket.connection is not None:
-            work.ticket.connection.works.remove(work)
+        connection = work.ticket.connection
+        if connection is not None:
+            connection.works.remove(work)
+            if work.size and connection.number in self._connections:
+                self._effects.append(Retain(connection.number, 0))
 
     def part_answered(self, number: int, answer: Any) -> None:
         self.large.part_answered(number, answer, self._broker.now)
