@@ -4,8 +4,7 @@ import pytest
 
 from tests.node import largest
 from tests.node.one_broker import CLIENT, TOPIC_ID, OneBroker
-from tidelog.api import parts
-from tidelog.api.groups import group_requests
+from tidelog.api import matching, parts
 from tidelog.api.records import sessions
 from tidelog.api.registry import APIS
 from tidelog.api.topics import metadata
@@ -21,6 +20,8 @@ from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupR
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.topics.metadata import MetadataRequest
+from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest
 
 OTHER = 3
 CLIENTS = [key for key, api in sorted(APIS.items()) if api.caller != "broker"]
@@ -228,7 +229,7 @@ def test_options_are_described_once_for_all_topics_without_values_of_their_own()
 
 
 def test_a_pattern_is_matched_against_the_topics_with_pauses(monkeypatch):
-    monkeypatch.setattr(group_requests, "INSTRUCTIONS_AT_ONCE", 20)
+    monkeypatch.setattr(matching, "INSTRUCTIONS_AT_ONCE", 20)
     broker = largest.led()
     heartbeat = ConsumerGroupHeartbeatRequest(
         group_id="g",
@@ -276,3 +277,15 @@ def test_an_answer_with_all_topics_of_a_large_cluster_is_made_with_pauses(monkey
     assert number not in broker.answers
     broker.passes(0)
     assert [each.name for each in broker.answers[number].topics] == [each.topic_name for each in topics]
+
+
+def test_a_pattern_is_matched_against_the_transactions_with_pauses(monkeypatch):
+    monkeypatch.setattr(matching, "INSTRUCTIONS_AT_ONCE", 20)
+    broker = largest.led()
+    for name in ("a1", "b1", "a2"):
+        broker.send(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000), version=APIS[22].high)
+    broker.passes(0)
+    number = broker.send(ListTransactionsRequest(transactional_id_pattern="a(?:.*x)*[0-9]"), version=APIS[66].high)
+    assert number not in broker.answers
+    broker.passes(0)
+    assert sorted(each.transactional_id for each in broker.answers[number].transaction_states) == ["a1", "a2"]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from tidelog.api import authorized_operations as operations
 from tidelog.api.context import PENDING, Context, Pending
+from tidelog.api.matching import match_all
 from tidelog.coordinator.group import Caller
 from tidelog.coordinator.patterns import PatternProblem, whole_matcher
 from tidelog.effects import Reply
@@ -41,8 +42,6 @@ NAMED_PROTOCOL_SINCE = 5
 """Since this version of SyncGroup a member names the protocol it believes in (KIP-559)."""
 SEVERAL_LEAVE_SINCE = 3
 """Since this version of LeaveGroup several members leave in one request (KIP-345)."""
-INSTRUCTIONS_AT_ONCE = 200_000
-"""Of a pattern: some four milliseconds at worst."""
 OPERATIONS_SINCE = 3
 """Since this version DescribeGroups may request the authorized operations."""
 
@@ -124,19 +123,11 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, context: Co
 
 
 def _match_before(request: ConsumerGroupHeartbeatRequest, context: Context) -> Generator[None, None, Any]:
-    """Match the pattern against all topics with pauses in between; the coordinator, which must not pause, then finds
-    what matches in the pattern's memory."""
     try:
         matches = whole_matcher(request.subscribed_topic_regex or "")
     except PatternProblem:
         return request_now(request, context)
-    cost = 0
-    for name in list(context.broker.image.topics):
-        cost += matches.cost(name)
-        if cost > INSTRUCTIONS_AT_ONCE:
-            cost = 0
-            yield
-        matches(name)
+    yield from match_all(matches, context.broker.image.topics)
     return request_now(request, context)
 
 

@@ -3,11 +3,12 @@
 Also how any request gets to the coordinator (`submit`), and what older clients get instead of newer codes (`fencing`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
 from tidelog.api.context import PENDING, Context, Pending
+from tidelog.api.matching import match_all
 from tidelog.coordinator.patterns import PatternProblem, whole_matcher
 from tidelog.coordinator.transaction import (
     AddPartitions,
@@ -96,13 +97,17 @@ def _unchanged(response: Any) -> Any:
     return response
 
 
-def list_transactions(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse | Pending:
+def list_transactions(
+    request: ListTransactionsRequest, context: Context
+) -> Generator[None, None, ListTransactionsResponse | Pending]:
     """ListTransactions (66): the transactions that this broker coordinates (KIP-664, 994, 1152)."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES_BY_NAME]
     try:
         matches = whole_matcher(request.transactional_id_pattern) if request.transactional_id_pattern else None
     except PatternProblem:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    if matches is not None:
+        yield from match_all(matches, context.broker.transactions.transactional_ids())
     list_all = ListTransactions(
         states=frozenset(STATES_BY_NAME[name] for name in request.state_filters if name in STATES_BY_NAME),
         has_unknown_state=bool(unknown),

@@ -58,6 +58,11 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         size that it will be created with."""
         return partition_for(transactional_id, partitions or self.config.transaction_state_log_num_partitions)
 
+    def transactional_ids(self) -> list[str]:
+        """Those of the partitions that are led here."""
+        machines = [self._shards.machine(shard.partition.partition) for shard in self._shards]
+        return [found for machine in machines for found, _ in machine.transactions.committed_items()]
+
     def handle(
         self, token: int, request: Any, partitions: int, now: Time, finish: Finish | None = None
     ) -> list[Effect]:
