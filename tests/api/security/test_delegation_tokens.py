@@ -79,6 +79,16 @@ def test_between_brokers_the_request_says_who_asks(handle, request_):
     assert handle(request_, asked_by("User:broker", listener="REPLICATION")).error_code == NOT_ALLOWED
 
 
+@pytest.mark.parametrize(("handle", "request_"), CHANGES, ids=lambda each: getattr(each, "__name__", ""))
+def test_a_client_on_the_brokers_listener_cannot_speak_for_another(handle, request_):
+    """It got tokens of any user, with their HMAC."""
+    request_.requester = "User:root"
+    asking = asked_by("User:alice", listener="REPLICATION")
+    asking.access = object()  # what an authorizer gives to everybody who is no broker
+    assert handle(request_, asking) is PENDING
+    assert asking.broker.controller.handled[0][1].requester == "User:alice"
+
+
 def test_renewers_are_users():
     renewers = [CreatableRenewers(principal_type="Group", principal_name="g")]
     answer = handlers.create(CreateDelegationTokenRequest(renewers=renewers), asked_by("User:alice"))

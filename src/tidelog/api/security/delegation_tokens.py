@@ -93,7 +93,7 @@ def keep_visible(
 
 def may_use_tokens(request: Any, context: Context) -> bool:
     """Whether the client is a user who logged in with more than a token, or a broker that forwards for one."""
-    if context.listener == context.broker.inter_broker_listener:
+    if _is_broker(context):
         return bool(getattr(request, "requester", ""))
     by_token = context.authentication is not None and context.authentication.by_token
     return not by_token and principal_of(context.principal) != ANONYMOUS
@@ -101,9 +101,15 @@ def may_use_tokens(request: Any, context: Context) -> bool:
 
 def _submit(request: Any, context: Context) -> Pending:
     signed = copy(request)
-    if context.listener != context.broker.inter_broker_listener:
+    if not _is_broker(context):
         signed.requester = context.principal
     return submit(signed, context)
+
+
+def _is_broker(context: Context) -> bool:
+    """Whether the connection is a broker's, which is believed who requested what it forwards. Clients can be on its
+    listener, too (`inter.broker.listener.name`); those have an access if there is an authorizer."""
+    return context.listener == context.broker.inter_broker_listener and context.access is None
 
 
 def owner_of(request: CreateDelegationTokenRequest, context: Context) -> Principal:
