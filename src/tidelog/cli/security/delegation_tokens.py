@@ -37,7 +37,7 @@ REQUIRED = {
 @click.command()
 @cluster_options
 @flag("create", "Create a token.")
-@flag("renew", "Move the expiry of a token.")
+@flag("renew", "Extend the life of a token.")
 @flag("expire", "Shorten or end the life of a token.")
 @flag("describe", "List tokens with their HMAC.")
 @click.option(

@@ -86,7 +86,7 @@ def change(**given: Any) -> None:
 @_mechanisms("Mechanism to remove (default: all that the user has)")
 @click.argument("name")
 def remove(bootstrap_server: str, command_config: str | None, mechanisms: Sequence[str], name: str) -> None:
-    """Remove a user, or one of his mechanisms."""
+    """Remove a user, or one of the user's mechanisms."""
     from tidelog.cli.security import scram_users
 
     with _admin(bootstrap_server, command_config) as admin:
