@@ -7,7 +7,7 @@ A fetch of many partitions pauses after each `SLICE` of them, so that others are
 a pause may be outdated behind it: partitions are looked up again, and a session may have lost some, or be closed.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 
 from tidelog.api.context import Context
 from tidelog.api.records.fetch_partition import Outcome, Reader, read, refusal
@@ -137,19 +137,23 @@ def _session_of(
         session = None
         if request.session_epoch == INITIAL_EPOCH and requested:
             session, evicted = sessions.open(replica, len(requested), context.now.mono)
-            yield from _detach(evicted, context)
+            if evicted is not None:
+                yield from _detach(evicted, context)
         if session is not None:
             session.partitions = requested
         return session, requested
     session = sessions.find(request.session_id, request.session_epoch, len(requested), context.now.mono)
-    yield from _resolve_topic_ids(session, context)
+    unknown = [name for name in session.dirty if isinstance(name, UnknownPartition)]
+    if unknown:
+        yield from _resolve_topic_ids(session, unknown, context)
     for one in requested.values():
         # What was sent is not sent again, except in a new leader epoch.
         known = session.partitions.get(one.name)
         if known is not None and known.leader_epoch == one.leader_epoch:
             one.sent_high_watermark, one.sent_log_start = known.sent_high_watermark, known.sent_log_start
         session.partitions[one.name] = one
-    yield from _forget_requested(request, session, context)
+    if request.forgotten_topics_data:
+        yield from _forget_requested(request, session, context)
     return session, session.partitions
 
 
@@ -172,10 +176,11 @@ def _forget_requested(request: FetchRequest, session: Session, context: Context)
                 yield
 
 
-def _resolve_topic_ids(session: Session, context: Context) -> Generator[None, None, None]:
+def _resolve_topic_ids(
+    session: Session, names: Sequence[UnknownPartition], context: Context
+) -> Generator[None, None, None]:
     """A topic whose id was unknown may be known by now: from then on its partitions are in the session by name."""
-    unknown_names = [name for name in session.dirty if isinstance(name, UnknownPartition)]
-    for count, unknown in enumerate(unknown_names, 1):
+    for count, unknown in enumerate(names, 1):
         if not count % SLICE:
             yield
         cached = session.partitions.get(unknown)
