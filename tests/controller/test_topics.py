@@ -7,7 +7,7 @@ import pytest
 
 from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
-from tidelog.controller.commands.topics import _count_of, new_topic_id
+from tidelog.controller.commands.topics import count_of, new_topic_id
 from tidelog.errors import ErrorCode
 from tidelog.model import id_text
 from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
@@ -221,4 +221,4 @@ def test_a_topic_id_is_a_random_uuid():
 @pytest.mark.parametrize(("wanted", "count"), [(-1, 7), (-2, 0), (0, 0), (3, 3)])
 def test_a_number_of_partitions_that_is_refused_counts_as_none(wanted, count):
     broker = SimpleNamespace(num_partitions=7)
-    assert _count_of(CreatableTopic(name="t", num_partitions=wanted), broker) == count
+    assert count_of(CreatableTopic(name="t", num_partitions=wanted), broker) == count

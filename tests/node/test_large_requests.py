@@ -19,6 +19,7 @@ from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest
@@ -289,3 +290,15 @@ def test_a_pattern_is_matched_against_the_transactions_with_pauses(monkeypatch):
     assert number not in broker.answers
     broker.passes(0)
     assert sorted(each.transactional_id for each in broker.answers[number].transaction_states) == ["a1", "a2"]
+
+
+def test_topics_that_are_too_many_for_one_request_are_refused_in_all_parts():
+    broker = largest.led()
+    topics = [CreatableTopic(name=f"t{number}", num_partitions=20, replication_factor=1) for number in range(600)]
+    number = broker.send(CreateTopicsRequest(topics=topics), version=APIS[19].high)
+    inputs_until_answered(broker, number)
+    answers = broker.answers[number].topics
+    assert [(each.name, each.error_code) for each in answers] == [
+        (each.name, ErrorCode.POLICY_VIOLATION) for each in topics
+    ]
+    assert not broker.asked

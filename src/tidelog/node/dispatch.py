@@ -40,6 +40,7 @@ from tidelog.wire.codec import (
     request_in_steps,
     response_in_steps,
 )
+from tidelog.wire.refusals import refuse
 from tidelog.wire.source import STEP
 
 WORK_A_TURN = 500
@@ -434,8 +435,10 @@ class Dispatch:
             answer = self._call(ticket.key, request, context)
             return (yield from answer) if type(answer) is GeneratorType else answer
         whole = None
+        refuse_all = _refused_as_a_whole(request, context)
         for paths in (yield from parts(request, split)):
-            answer = yield from self._part(work, header, part(request, split, paths))
+            piece = part(request, split, paths)
+            answer = refuse_all(piece) if refuse_all is not None else (yield from self._part(work, header, piece))
             if whole is None:
                 whole = answer
             elif answer is not None:
@@ -456,7 +459,11 @@ class Dispatch:
             return answer
         own = Ticket(None, None, ticket.key, ticket.version, 0, OWNER, work.number)
         self._answer_or_defer(own, answer, context)
-        return (yield PART)
+        answer = yield PART
+        if ticket.bill is not None and ticket.bill.finish is not None:
+            finish, ticket.bill.finish = ticket.bill.finish, None
+            finish(answer)
+        return answer
 
     @property
     def alarm(self) -> Alarm:
@@ -535,6 +542,16 @@ def _decoded(frame: memoryview, most: int) -> tuple[RequestHeader, Any, int] | N
         decoded: tuple[RequestHeader, Any, int] = done.value
         return decoded if decoded[2] <= most else None
     return None
+
+
+def _refused_as_a_whole(request: Any, context: Context) -> Callable[[Any], Any] | None:
+    """How each part is refused, where all of them together are too much."""
+    from tidelog.api.topics.mutations import exceeds
+    from tidelog.controller.commands.topics import TOO_MANY
+
+    if not exceeds(request, context):
+        return None
+    return partial(refuse, code=ErrorCode.POLICY_VIOLATION, message=TOO_MANY)
 
 
 class _Encoded(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tidelog.api.context import Context, Pending
 from tidelog.api.to_controller import submit
+from tidelog.controller.commands.topics import count_of, exceeds_count
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
 from tidelog.wire.messages.topics.create_partitions import (
@@ -50,6 +51,18 @@ def delete_topics(request: DeleteTopicsRequest, context: Context) -> Pending | D
     mutation = _DELETE_BY_NAME if context.version <= NAMED_UNTIL else _DELETE_BY_STATE
     answer: Pending | DeleteTopicsResponse = _submit_within_quota(request, context, mutation)
     return answer
+
+
+def exceeds(request: Any, context: Context) -> bool:
+    """Whether the request creates more partitions than one may. The controller looks at this, too, but a large request
+    comes to it in parts."""
+    if isinstance(request, CreateTopicsRequest):
+        return exceeds_count(
+            len(topic.assignments) or count_of(topic, context.broker.config) for topic in request.topics
+        )
+    if isinstance(request, CreatePartitionsRequest):
+        return exceeds_count(_cost_of_partitions(topic, context) for topic in request.topics)
+    return False
 
 
 def _submit_within_quota(request: Any, context: Context, mutation: Mutation) -> Any | Pending:

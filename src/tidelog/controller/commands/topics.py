@@ -48,7 +48,7 @@ class Plan:
 
 def create_topics(term: ControllerTerm, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
     broker = term.broker_config()
-    if exceeds_count(len(topic.assignments) or _count_of(topic, broker) for topic in request.topics):
+    if exceeds_count(len(topic.assignments) or count_of(topic, broker) for topic in request.topics):
         refusal: CreateTopicsResponse = refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY)
         return refusal
     results: list[CreatableTopicResult] = []
@@ -119,7 +119,7 @@ def exceeds_count(partitions: Iterable[int]) -> bool:
     return False
 
 
-def _count_of(requested: CreatableTopic, broker: BrokerConfig) -> int:
+def count_of(requested: CreatableTopic, broker: BrokerConfig) -> int:
     """How many partitions are wanted; 0 for a number that is refused."""
     return broker.num_partitions if requested.num_partitions == -1 else max(0, requested.num_partitions)
 
@@ -238,7 +238,7 @@ def _placed(term: ControllerTerm, requested: CreatableTopic, slices: Slices) -> 
         message = "The number of partitions must be larger than 0, or -1 for the default."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
     config = term.broker_config()
-    partitions = _count_of(requested, config)
+    partitions = count_of(requested, config)
     factor = config.default_replication_factor if requested.replication_factor == -1 else requested.replication_factor
     racks = term.usable_racks()
     start = Start(term.number(max(1, len(racks))), term.number(max(1, len(racks))))
