@@ -1,18 +1,33 @@
 """What each API needs to be allowed: `authorize` is called for every request before its handler.
 
-A guard looks at the request and gives a `Verdict`: the request may be served as it is (None), it is refused as a whole,
-or it is served for a part of what it names, and its answer is completed with the refusals of the rest. Guards use
-`wire.refusals`, where it stands which list of a response answers which list of a request. Handlers that show what
-exists, such as Metadata, hide what may not be described by themselves.
+The guards are made of the parts in `guards.py`. Handlers that show what exists, such as Metadata, hide what may not be
+described by themselves.
 """
 
 from collections.abc import Callable, Iterable
 from copy import copy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidelog.api.change_audit import AUDITED, changes
-from tidelog.api.context import Access, Context
+from tidelog.api.context import Context
+from tidelog.api.guards import (
+    REFUSED_WITH,
+    Caller,
+    Guard,
+    Test,
+    Verdict,
+    both,
+    each_entry,
+    emptied,
+    listed,
+    named,
+    of_group,
+    of_topic,
+    on_cluster,
+    split,
+    whole,
+)
 from tidelog.config import alter
 from tidelog.effects import Close
 from tidelog.errors import ErrorCode
@@ -20,15 +35,7 @@ from tidelog.model import NO_ID
 from tidelog.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 from tidelog.wire.message import key_of
 from tidelog.wire.messages import SCHEMAS
-from tidelog.wire.refusals import ENTRIES, Entries, refuse, refused
-
-REFUSED_WITH = {
-    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-}
+from tidelog.wire.refusals import ENTRIES, refuse, refused
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
@@ -41,52 +48,12 @@ IDEMPOTENT_WRITE = AclOperation.IDEMPOTENT_WRITE
 CREATE_REFUSED = "Authorization failed."
 PRODUCE_BY_ID_SINCE = 13
 OFFSETS_BY_ID_SINCE = 10
-NO_IDS = 32_767
-"""More than any version."""
 FETCH_BY_GROUP_SINCE = 8
 CODE_OF_GROUP_SINCE = 2
 """Since this version OffsetFetch has a code for the whole group."""
 BY_BROKERS_SINCE = 4
 """Since this version AddPartitionsToTxn is sent by brokers."""
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
-
-
-class Verdict(NamedTuple):
-    """`refusal` is the answer; or `request` is what may be served, and `finish` completes the answer to it."""
-
-    refusal: Any = None
-    request: Any = None
-    finish: Callable[[Any], None] | None = None
-
-
-class Caller:
-    """A request's context, and what its principal may do."""
-
-    __slots__ = ("access", "api", "context")
-
-    def __init__(self, context: Context, access: Access, api: str) -> None:
-        self.context = context
-        self.access = access
-        self.api = api
-
-    def may(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
-        return self.access.allows(operation, resource_type, name, self.api)
-
-    def sees(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
-        """As `may`, for what only filters an answer: a denial is nothing to log."""
-        return self.access.allows(operation, resource_type, name)
-
-    def topic(self, name: str | None, topic_id: bytes, ids_since: int = NO_IDS) -> str | None:
-        """The topic's name; None for an id that is not known here: the handler refuses it. From version `ids_since` on
-        there are only ids."""
-        if topic_id != NO_ID:
-            return self.context.broker.topic_name(topic_id)
-        return name if self.context.version < ids_since else None
-
-
-Guard = Callable[[Any, Caller], Verdict | None]
-Test = Callable[[Any, Caller], ErrorCode]
-"""The code with which an entry is refused, or NONE."""
 
 
 def authorize(request: Any, context: Context) -> Verdict | None:
@@ -114,101 +81,6 @@ def _audited(request: Any, verdict: Verdict | None, audit: Callable[[Any], None]
     return Verdict(request=request if verdict is None else verdict.request, finish=finish)
 
 
-# How a request is refused as a whole, or for some of its entries.
-
-
-def _whole(*needs: tuple[AclOperation, ResourceType, str]) -> Guard:
-    """Each need is an operation on the resource that this field of the request names; "" is the cluster."""
-
-    def guard(request: Any, caller: Caller) -> Verdict | None:
-        for operation, resource_type, field in needs:
-            if not caller.may(operation, resource_type, getattr(request, field) if field else CLUSTER_NAME):
-                return Verdict(refuse(request, REFUSED_WITH[resource_type]))
-        return None
-
-    return guard
-
-
-def _entries(test: Test, message: str | None = None) -> Guard:
-    """Every entry of the request's lists passes the test, or is refused."""
-
-    def guard(request: Any, caller: Caller) -> Verdict | None:
-        return _split(request, [test(entry, caller) for entry in _listed(request)], message)
-
-    return guard
-
-
-def _both(*guards: Guard) -> Guard:
-    """The first that objects decides; all but the last refuse as a whole."""
-
-    def guard(request: Any, caller: Caller) -> Verdict | None:
-        return next((verdict for each in guards if (verdict := each(request, caller)) is not None), None)
-
-    return guard
-
-
-def _listed(request: Any) -> list[Any]:
-    return [entry for entries in ENTRIES[key_of(request)] for entry in getattr(request, entries.requested) or ()]
-
-
-def _split(request: Any, codes: list[ErrorCode], message: str | None = None) -> Verdict | None:
-    """`codes` are those of `_listed`, in its order."""
-    if not any(codes):
-        return None
-    allowed = copy(request)
-    refusals: list[tuple[Entries, list[Any]]] = []
-    left = iter(codes)
-    for entries in ENTRIES[key_of(request)]:
-        requested = getattr(request, entries.requested)
-        if not requested:
-            continue
-        judged = list(zip(requested, left, strict=False))
-        setattr(allowed, entries.requested, [entry for entry, code in judged if not code])
-        for code in dict.fromkeys(code for _, code in judged if code):
-            part = copy(request)
-            setattr(part, entries.requested, [entry for entry, its in judged if its == code])
-            refusals.append((entries, refused(part, entries, code, message)))
-    if all(codes):
-        response = refuse(allowed, ErrorCode.NONE)
-        _complete(refusals, response)
-        return Verdict(response)
-    return Verdict(request=allowed, finish=partial(_complete, refusals))
-
-
-def _complete(refusals: list[tuple[Entries, list[Any]]], response: Any) -> None:
-    for entries, answers in refusals:
-        getattr(response, entries.answers).extend(answers)
-
-
-def _emptied(request: Any, field: str) -> Any:
-    """Without the entries of this list, which the refusal as a whole does not answer."""
-    emptied = copy(request)
-    setattr(emptied, field, [])
-    return emptied
-
-
-def _named(operation: AclOperation, resource_type: ResourceType, field: str = "name") -> Test:
-    """The entry's field names a resource; "" where the entry is the name."""
-    code = REFUSED_WITH[resource_type]
-
-    def test(entry: Any, caller: Caller) -> ErrorCode:
-        name = getattr(entry, field) if field else entry
-        return ErrorCode.NONE if caller.may(operation, resource_type, name) else code
-
-    return test
-
-
-def _topic(operation: AclOperation, ids_since: int) -> Test:
-    """The entry is a topic by its name, from this version on by its id."""
-
-    def test(entry: Any, caller: Caller) -> ErrorCode:
-        name = caller.topic(entry.name, entry.topic_id, ids_since)
-        allowed = name is None or caller.may(operation, TOPIC, name)
-        return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-
-    return test
-
-
 # Records.
 
 
@@ -223,11 +95,11 @@ def _produce(request: Any, caller: Caller) -> Verdict | None:
         return verdict
     context = caller.context
     context.effects.append(Close(context.connection, "acks=0 was refused"))
-    return Verdict(request=verdict.request or _emptied(request, "topic_data"))
+    return Verdict(request=verdict.request or emptied(request, "topic_data"))
 
 
 def _written(request: Any, caller: Caller) -> Verdict | None:
-    """As `_entries` does, in fewer calls: most requests are these, and most are allowed."""
+    """As `each_entry` does, in fewer calls: most requests are these, and most are allowed."""
     allows, api, by_id = caller.access.allows, caller.api, caller.context.version >= PRODUCE_BY_ID_SINCE
     denied = [
         index
@@ -240,13 +112,13 @@ def _written(request: Any, caller: Caller) -> Verdict | None:
     codes = [ErrorCode.NONE] * len(request.topic_data)
     for index in denied:
         codes[index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return _split(request, codes)
+    return split(request, codes)
 
 
 def _offset_for_leader_epoch(request: Any, caller: Caller) -> Verdict | None:
     if caller.sees(CLUSTER_ACTION, CLUSTER):
         return None
-    return _entries(_named(DESCRIBE, TOPIC, "topic"))(request, caller)
+    return each_entry(named(DESCRIBE, TOPIC, "topic"))(request, caller)
 
 
 # Groups.
@@ -257,8 +129,8 @@ def _find_coordinator(request: Any, caller: Caller) -> Verdict | None:
     if resource_type is None:
         return None
     if caller.context.version >= 4:
-        return _entries(_named(DESCRIBE, resource_type, ""))(request, caller)
-    return _whole((DESCRIBE, resource_type, "key"))(request, caller)
+        return each_entry(named(DESCRIBE, resource_type, ""))(request, caller)
+    return whole((DESCRIBE, resource_type, "key"))(request, caller)
 
 
 def _offset_fetch(request: Any, caller: Caller) -> Verdict | None:
@@ -331,8 +203,8 @@ def _offset_fetch_of_one(request: Any, caller: Caller) -> Verdict | None:
 
 def _offset_delete(request: Any, caller: Caller) -> Verdict | None:
     if not caller.may(DELETE, GROUP, request.group_id):
-        return Verdict(refuse(_emptied(request, "topics"), ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    return _entries(_named(READ, TOPIC))(request, caller)
+        return Verdict(refuse(emptied(request, "topics"), ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    return each_entry(named(READ, TOPIC))(request, caller)
 
 
 def _list_groups(request: Any, caller: Caller) -> Verdict | None:
@@ -354,7 +226,7 @@ def _consumer_group_heartbeat(request: Any, caller: Caller) -> Verdict | None:
 
 
 def _consumer_group_describe(request: Any, caller: Caller) -> Verdict:
-    verdict = _entries(_named(DESCRIBE, GROUP, ""))(request, caller) or Verdict(request=request)
+    verdict = each_entry(named(DESCRIBE, GROUP, ""))(request, caller) or Verdict(request=request)
     if verdict.request is None:
         return verdict
 
@@ -385,7 +257,7 @@ def _create_topics(request: Any, caller: Caller) -> Verdict | None:
     """The options of a new topic are shown to those who may describe them."""
     verdict: Verdict | None = None
     if not caller.sees(CREATE, CLUSTER):
-        verdict = _entries(_named(CREATE, TOPIC), CREATE_REFUSED)(request, caller)
+        verdict = each_entry(named(CREATE, TOPIC), CREATE_REFUSED)(request, caller)
     if verdict is not None and verdict.request is None:
         return verdict
     hidden = {topic.name for topic in request.topics if not caller.sees(DESCRIBE_CONFIGS, TOPIC, topic.name)}
@@ -407,7 +279,7 @@ def _create_topics(request: Any, caller: Caller) -> Verdict | None:
 def _delete_topics(request: Any, caller: Caller) -> Verdict | None:
     """A topic that is found by its id, and may not be described, keeps its name."""
     allowed, refusals = [], []
-    for each in _listed(request):
+    for each in listed(request):
         named = isinstance(each, str) or each.name is not None
         name = each if isinstance(each, str) else caller.topic(each.name, each.topic_id)
         if name is None or caller.may(DELETE, TOPIC, name):
@@ -447,7 +319,7 @@ def _resource(operation: AclOperation) -> Test:
 
 def _init_producer_id(request: Any, caller: Caller) -> Verdict | None:
     if request.transactional_id is not None:
-        return _whole((WRITE, TRANSACTIONAL_ID, "transactional_id"))(request, caller)
+        return whole((WRITE, TRANSACTIONAL_ID, "transactional_id"))(request, caller)
     if caller.sees(IDEMPOTENT_WRITE, CLUSTER) or caller.access.allows_any(WRITE, TOPIC, caller.api):
         return None
     return Verdict(refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
@@ -458,7 +330,7 @@ def _add_partitions_to_txn(request: Any, caller: Caller) -> Verdict | None:
     if caller.context.version >= BY_BROKERS_SINCE:
         allowed = caller.may(CLUSTER_ACTION, CLUSTER)
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return None if allowed else Verdict(refuse(_emptied(request, "transactions"), code))
+        return None if allowed else Verdict(refuse(emptied(request, "transactions"), code))
     if not caller.may(WRITE, TRANSACTIONAL_ID, request.v3_and_below_transactional_id):
         return Verdict(refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     denied = {topic.name for topic in request.v3_and_below_topics if not caller.may(WRITE, TOPIC, topic.name)}
@@ -478,7 +350,7 @@ def _write_txn_markers(request: Any, caller: Caller) -> Verdict | None:
 
 
 def _describe_transactions(request: Any, caller: Caller) -> Verdict:
-    verdict = _entries(_named(DESCRIBE, TRANSACTIONAL_ID, ""))(request, caller) or Verdict(request=request)
+    verdict = each_entry(named(DESCRIBE, TRANSACTIONAL_ID, ""))(request, caller) or Verdict(request=request)
     if verdict.request is None:
         return verdict
 
@@ -527,81 +399,73 @@ def _describe_delegation_token(request: Any, caller: Caller) -> Verdict:
     return Verdict(request=request, finish=partial(keep_visible, context=caller.context, sees=caller.sees))
 
 
-def _on_cluster(operation: AclOperation) -> Guard:
-    return _whole((operation, CLUSTER, ""))
-
-
-def _of_group(operation: AclOperation) -> Guard:
-    return _whole((operation, GROUP, "group_id"))
-
-
 GUARDS: dict[int, Guard | None] = {
     0: _produce,
     1: None,
-    2: _entries(_named(DESCRIBE, TOPIC)),
+    2: each_entry(named(DESCRIBE, TOPIC)),
     3: None,
-    4: _on_cluster(CLUSTER_ACTION),
-    5: _on_cluster(CLUSTER_ACTION),
-    6: _on_cluster(CLUSTER_ACTION),
-    7: _on_cluster(CLUSTER_ACTION),
-    8: _both(_of_group(READ), _entries(_topic(READ, OFFSETS_BY_ID_SINCE))),
+    4: on_cluster(CLUSTER_ACTION),
+    5: on_cluster(CLUSTER_ACTION),
+    6: on_cluster(CLUSTER_ACTION),
+    7: on_cluster(CLUSTER_ACTION),
+    8: both(of_group(READ), each_entry(of_topic(READ, OFFSETS_BY_ID_SINCE))),
     9: _offset_fetch,
     10: _find_coordinator,
-    11: _of_group(READ),
-    12: _of_group(READ),
-    13: _of_group(READ),
-    14: _of_group(READ),
-    15: _entries(_named(DESCRIBE, GROUP, "")),
+    11: of_group(READ),
+    12: of_group(READ),
+    13: of_group(READ),
+    14: of_group(READ),
+    15: each_entry(named(DESCRIBE, GROUP, "")),
     16: _list_groups,
     17: None,
     18: None,
     19: _create_topics,
     20: _delete_topics,
-    21: _entries(_named(DELETE, TOPIC)),
+    21: each_entry(named(DELETE, TOPIC)),
     22: _init_producer_id,
     23: _offset_for_leader_epoch,
     24: _add_partitions_to_txn,
-    25: _whole((WRITE, TRANSACTIONAL_ID, "transactional_id"), (READ, GROUP, "group_id")),
-    26: _whole((WRITE, TRANSACTIONAL_ID, "transactional_id")),
+    25: whole((WRITE, TRANSACTIONAL_ID, "transactional_id"), (READ, GROUP, "group_id")),
+    26: whole((WRITE, TRANSACTIONAL_ID, "transactional_id")),
     27: _write_txn_markers,
-    28: _both(
-        _whole((WRITE, TRANSACTIONAL_ID, "transactional_id"), (READ, GROUP, "group_id")),
-        _entries(_named(READ, TOPIC)),
+    28: both(
+        whole((WRITE, TRANSACTIONAL_ID, "transactional_id"), (READ, GROUP, "group_id")),
+        each_entry(named(READ, TOPIC)),
     ),
-    29: _both(_known_acls, _on_cluster(DESCRIBE)),
-    30: _both(_known_acls, _on_cluster(ALTER)),
-    31: _both(_known_acls, _on_cluster(ALTER)),
-    32: _entries(_resource(DESCRIBE_CONFIGS)),
-    33: _entries(_resource(ALTER_CONFIGS)),
-    34: _on_cluster(ALTER),
-    35: _on_cluster(DESCRIBE),
+    29: both(_known_acls, on_cluster(DESCRIBE)),
+    30: both(_known_acls, on_cluster(ALTER)),
+    31: both(_known_acls, on_cluster(ALTER)),
+    32: each_entry(_resource(DESCRIBE_CONFIGS)),
+    33: each_entry(_resource(ALTER_CONFIGS)),
+    34: on_cluster(ALTER),
+    35: on_cluster(DESCRIBE),
     36: None,
-    37: _entries(_named(ALTER, TOPIC)),
+    37: each_entry(named(ALTER, TOPIC)),
     38: _create_delegation_token,
     39: None,
     40: None,
     41: _describe_delegation_token,
-    42: _entries(_named(DELETE, GROUP, "")),
-    43: _on_cluster(ALTER),
-    44: _entries(_resource(ALTER_CONFIGS)),
-    45: _on_cluster(ALTER),
-    46: _on_cluster(DESCRIBE),
+    42: each_entry(named(DELETE, GROUP, "")),
+    43: on_cluster(ALTER),
+    44: each_entry(_resource(ALTER_CONFIGS)),
+    45: on_cluster(ALTER),
+    46: on_cluster(DESCRIBE),
     47: _offset_delete,
-    48: _on_cluster(DESCRIBE_CONFIGS),
-    49: _on_cluster(ALTER_CONFIGS),
-    50: _on_cluster(DESCRIBE),
-    51: _on_cluster(ALTER),
-    56: _on_cluster(CLUSTER_ACTION),
+    48: on_cluster(DESCRIBE_CONFIGS),
+    49: on_cluster(ALTER_CONFIGS),
+    50: on_cluster(DESCRIBE),
+    51: on_cluster(ALTER),
+    56: on_cluster(CLUSTER_ACTION),
     60: None,
-    61: _entries(_named(READ, TOPIC)),
-    64: _on_cluster(ALTER),
+    61: each_entry(named(READ, TOPIC)),
+    64: on_cluster(ALTER),
     65: _describe_transactions,
     66: _list_transactions,
     68: _consumer_group_heartbeat,
     69: _consumer_group_describe,
-    74: _on_cluster(DESCRIBE_CONFIGS),
+    74: on_cluster(DESCRIBE_CONFIGS),
     75: None,
-    10000: _on_cluster(DESCRIBE),
+    10000: on_cluster(DESCRIBE),
 }
 """By API key; an API that is missing is served to nobody. None: open to everyone, or guarded by its handler."""
 
