@@ -72,7 +72,7 @@ def test_without_any_folder_replicas_are_read_up_to_their_high_watermarks(capsys
             assert replica["end"] == replica["high_watermark"] > 0
 
 
-def test_a_broker_that_does_not_run_is_told_of_and_its_folder_is_read_where_it_is_named(capsys, tides):
+def test_a_broker_that_does_not_run_is_reported_and_its_folder_is_read_where_it_is_named(capsys, tides):
     tides.brokers[2].stop()
     try:
         wait_gone(tides, 2)

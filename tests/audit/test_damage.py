@@ -45,7 +45,7 @@ def test_a_flipped_bit_in_a_record(tmp_path, number):
     assert found(audited(tmp_path)) == [(finding.CHECKSUM, (1,), number * 20 * RECORDS)]
 
 
-def test_of_many_damaged_batches_the_first_are_told_and_the_rest_counted(tmp_path):
+def test_of_many_damaged_batches_the_first_are_reported_and_the_rest_counted(tmp_path):
     content = batches(150)
     write_cluster(tmp_path, content)
     write_replica(tmp_path / "rotten", 3, [raw[:-1] + bytes([raw[-1] ^ 1]) for raw in content])

@@ -10,7 +10,7 @@ PAGE = (Path(__file__).parent.parent.parent / "docs" / "audit.md").read_text(enc
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_is_told_of(kind):
+def test_each_kind_is_reported(kind):
     rows = [line for line in PAGE.splitlines() if line.startswith("| `") and f"`{kind}`" in line.split("|")[1]]
     if not KINDS[kind].is_broken:
         assert f"`{kind}` (" in PAGE

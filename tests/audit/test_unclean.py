@@ -47,7 +47,7 @@ def audited(tides, *given):
         fetching.close()
 
 
-def test_what_an_unclean_election_lost_is_told_before_and_after_the_old_leader_is_back(tides):
+def test_what_an_unclean_election_lost_is_reported_before_and_after_the_old_leader_is_back(tides):
     with Admin(tides.bootstrap) as admin:
         produce(tides, b"both")
         found = state(admin)

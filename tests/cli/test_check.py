@@ -26,7 +26,7 @@ def test_a_clean_history_is_ok(tidelog, tmp_path):
     assert result.lines[-1] == "broken 0 ok"
 
 
-def test_an_anomaly_is_told_with_its_evidence(tidelog, tmp_path):
+def test_an_anomaly_is_reported_with_its_evidence(tidelog, tmp_path):
     result = tidelog("check", "verify", written(tmp_path, lossy().lines))
     assert result.code == 1
     assert result.lines[1].split()[:3] == ["lost-write", "1", "BROKEN"]

@@ -40,7 +40,7 @@ def place(tmp_path_factory):
         ),
     ],
 )
-def test_what_is_wrong_is_told(place, capsys, arguments, says):
+def test_what_is_wrong_is_reported(place, capsys, arguments, says):
     assert run(["delegation-tokens", *place, *arguments]) == 1
     assert says in capsys.readouterr().err
 

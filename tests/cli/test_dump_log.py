@@ -47,7 +47,7 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(capsys, tmp_path, name, 
     assert said in capsys.readouterr().err
 
 
-def test_an_index_that_lies_is_told(capsys, folder):
+def test_an_index_that_lies_is_reported(capsys, folder):
     index = str(folder / "00000000000000000000.index")
     assert "passed sanity check" in ours(capsys, "--files", index, "--index-sanity-check")[1]
     (folder / "00000000000000000000.index").write_bytes(b"\xff" * 16)

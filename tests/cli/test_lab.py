@@ -14,7 +14,7 @@ def test_the_list_names_every_story_with_its_knobs(tidelog):
     assert "    truncation: [high_watermark] kip_101 kip_279 kip_320" in result.lines
 
 
-def test_a_story_is_told_as_plain_lines_in_a_pipe(tidelog):
+def test_a_story_is_printed_as_plain_lines_in_a_pipe(tidelog):
     result = tidelog("lab", "run", "loss-by-high-watermark")
     assert result.code == 0
     assert "\x1b" not in result.out
@@ -81,7 +81,7 @@ def test_a_story_without_a_topic_says_so(tidelog, tmp_path):
         (("acks-one", "--html", "/nowhere/page.html"), "No such file or directory: '/nowhere/page.html'"),
     ],
 )
-def test_what_cannot_be_told_is_refused_in_a_sentence(tidelog, arguments, reason):
+def test_what_cannot_be_played_is_refused_in_a_sentence(tidelog, arguments, reason):
     result = tidelog("lab", "run", *arguments)
     assert result.code == 1
     assert reason in result.err

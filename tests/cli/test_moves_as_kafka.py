@@ -33,7 +33,7 @@ def file(tmp_path, content):
     return str(path)
 
 
-def test_moves_are_told_alike(cluster, on, both, tmp_path):
+def test_moves_are_reported_alike(cluster, on, both, tmp_path):
     on.create("alike", "--replica-assignment", "0,1")
     with Producer(cluster.bootstrap) as producer:
         for _ in range(2_000):  # after each megabyte the throttle holds the move for some ten seconds
@@ -66,7 +66,7 @@ def test_moves_are_told_alike(cluster, on, both, tmp_path):
     assert ours[0].startswith("None of the specified partition reassignments are active.")
 
 
-def test_elections_cuts_and_folders_are_told_alike(cluster, on, both, tmp_path):
+def test_elections_cuts_and_folders_are_reported_alike(cluster, on, both, tmp_path):
     on.create("elected-alike", "--replica-assignment", "0:1,1:0")
     chosen = ("--election-type", "preferred", "--topic", "elected-alike", "--partition", "1")
     ours, theirs = both("LeaderElectionCommand", "leader-election", *chosen)

@@ -47,7 +47,7 @@ def test_an_interrupted_run_sums_up_what_there_is(tidelog, monkeypatch):
     assert result.lines[-1] == "broken 0 ok"
 
 
-def test_a_broken_seed_tells_how_to_repeat_it(tidelog, nothing_happens):
+def test_a_broken_seed_reports_how_to_repeat_it(tidelog, nothing_happens):
     result = tidelog("simulate", "--seeds", "3", "--from", "7", "--truncation", "kip_279", "--seconds", "12")
     assert result.code == 1
     assert result.err == "seed 8 broke I7: the watermark is ahead\n"
@@ -60,7 +60,7 @@ def test_a_broken_seed_tells_how_to_repeat_it(tidelog, nothing_happens):
     assert result.lines[-1] == "broken 1 FAILED"
 
 
-def test_one_seed_tells_its_digest_and_its_faults(tidelog, nothing_happens):
+def test_one_seed_reports_its_digest_and_its_faults(tidelog, nothing_happens):
     result = tidelog("simulate", "--seed", "4")
     assert result.code == 0
     assert result.lines == ["seed 4: 10 steps, 3600 simulated seconds, ok", "digest: d4", "faults: 1 kill"]
@@ -85,7 +85,7 @@ def test_the_transcript_of_a_seed_is_what_happened(tidelog):
     assert any("partition.leader" in line for line in result.lines)
 
 
-def test_a_failing_seed_is_made_smaller_on_wish(tidelog, nothing_happens):
+def test_a_failing_seed_is_made_smaller_on_request(tidelog, nothing_happens):
     result = tidelog("simulate", "--seed", "8", "--shrink")
     assert result.code == 1
     assert result.lines[-1] == (

@@ -56,7 +56,7 @@ def test_a_replica_outside_of_the_isr_is_behind():
     assert state(2, None).state == "silent"
 
 
-def test_only_what_changed_is_told_again():
+def test_only_what_changed_is_reported_again():
     before = [state(0, 9), state(1, 9)]
     after = [state(0, 10), state(1, 9), state(2, 3)]
     assert list(changed_states(before, after)) == [state(0, 10), state(2, 3)]

@@ -158,7 +158,7 @@ def test_a_lost_answer_is_asked_for_again_unless_that_is_forbidden():
     assert story.ask(ListGroupsRequest(), ANY, retries=False).error is ErrorCode.NETWORK_EXCEPTION
 
 
-def test_what_a_broker_does_not_speak_is_told_at_once():
+def test_what_a_broker_does_not_speak_is_reported_at_once():
     story = Story()
     del story.ground.ranges[LIST_GROUPS]
     assert story.ask(ListGroupsRequest(), ANY).error is ErrorCode.UNSUPPORTED_VERSION

@@ -28,14 +28,14 @@ def test_it_is_the_batch_that_its_records_would_have_made():
     assert records.crc_holds(made.encoded(0), found)
 
 
-def test_one_delivery_tells_of_all_its_records():
+def test_one_delivery_reports_all_its_records():
     (told,) = batch().delivered(100, -1)
     assert (told.ticket, told.topic, told.partition, told.offset, told.timestamp) == (7, "topic", 3, 100, 1_000)
     (failed,) = batch().failed(ErrorCode.REQUEST_TIMED_OUT, "why")
     assert (failed.ticket, failed.error, failed.message) == (7, ErrorCode.REQUEST_TIMED_OUT, "why")
 
 
-def test_halves_have_the_records_in_their_order_and_tell_their_own_deliveries():
+def test_halves_have_the_records_in_their_order_and_report_their_own_deliveries():
     parts = batch().split()
     assert [part.count for part in parts] == [2, 3]
     assert [part.delivery_count for part in parts] == [1, 1]

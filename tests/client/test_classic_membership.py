@@ -259,7 +259,7 @@ def test_a_static_member_stays_registered():
     assert story.ground.requests(JOIN_GROUP)[0].group_instance_id == "i-1"
 
 
-def test_a_fatal_refusal_is_told_once_and_ends_the_tries():
+def test_a_fatal_refusal_is_reported_once_and_ends_the_tries():
     story = GroupStory()
     story.coordinator.mood = lambda key, _broker: (
         ErrorCode.GROUP_AUTHORIZATION_FAILED if key == JOIN_GROUP else ErrorCode.NONE

@@ -114,7 +114,7 @@ def test_without_a_committed_offset_the_reset_decides(reset, expected):
     assert values == expected
 
 
-def test_without_a_reset_the_user_is_told():
+def test_without_a_reset_the_user_gets_an_error():
     story = Story(auto_offset_reset="none")
     story.assign()
     assert story.poll(500) == []
@@ -221,7 +221,7 @@ def test_an_offset_that_was_deleted_is_reset():
     assert story.values() == [b"b"]
 
 
-def test_a_truncated_log_is_noticed_by_the_epoch_and_told():
+def test_a_truncated_log_is_noticed_by_the_epoch_and_reported():
     story = Story()
     story.fill(b"a", b"b")
     story.assign()
@@ -314,7 +314,7 @@ def test_a_partition_that_ends_with_control_records_is_read_to_its_end():
     assert story.consumer.position(T0) == 1
 
 
-def test_bad_bytes_are_told_and_the_position_stays():
+def test_bad_bytes_are_reported_and_the_position_stays():
     story = Story()
     story.fill(b"good")
     story.fill(b"bad")

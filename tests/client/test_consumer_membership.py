@@ -181,7 +181,7 @@ def test_a_fenced_member_loses_everything_and_joins_anew_under_its_id(code):
 
 
 @pytest.mark.parametrize("answer", [SILENCE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR])
-def test_after_an_answer_that_never_came_or_was_an_error_it_tells_all_again(answer):
+def test_after_an_answer_that_never_came_or_was_an_error_it_reports_all_again(answer):
     story = joined(request_timeout_ms=600)
     story.refusals = [answer]
     before = len(story.heartbeats)
@@ -190,7 +190,7 @@ def test_after_an_answer_that_never_came_or_was_an_error_it_tells_all_again(answ
     assert (again.member_epoch, again.subscribed_topic_names, story.said(before + 1)) == (1, ["t"], [0, 1])
 
 
-def test_topics_that_change_while_a_heartbeat_is_out_are_told_by_the_next():
+def test_topics_that_change_while_a_heartbeat_is_out_are_reported_by_the_next():
     story = joined()
     before = len(story.heartbeats)
     assert story.ground.run_until(lambda: story.membership._heartbeat_in_flight)

@@ -63,7 +63,7 @@ def test_a_topic_that_is_gone_keeps_its_id_until_another_has_its_name():
     assert metadata.last_id("t") == OTHER_ID
 
 
-def test_brokers_that_know_no_topic_ids_tell_epochs_too():
+def test_brokers_that_know_no_topic_ids_report_epochs_too():
     assert told(answer(0, 5, NO_ID), answer(1, 4, NO_ID)).leader(T0) == 0
 
 

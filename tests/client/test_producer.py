@@ -433,7 +433,7 @@ def test_batches_keep_their_order_though_the_first_waited_too_long_for_the_conne
     assert [header(batch).base_sequence for batch in sent] == [0, 1]
 
 
-def test_batches_that_expire_together_are_told_in_their_order():
+def test_batches_that_expire_together_are_reported_in_their_order():
     story = Story(linger_ms=0, delivery_timeout_ms=2_000, batch_size=100)
     story.send(b"first")
     story.settle()

@@ -64,7 +64,7 @@ def test_alter_configs_replaces(cluster):
     assert stored(cluster, "topics/t") == {"segment.bytes": "3000000"}
 
 
-def test_a_change_is_told_by_a_notification(cluster):
+def test_a_change_is_announced_by_a_notification(cluster):
     alter(cluster, (TOPIC, "t", ("retention.ms", SET, "5")))
     (name,) = cluster.tree.children(tree.CONFIG_CHANGES)
     assert tree.parse_config_change(cluster.tree.nodes[f"{tree.CONFIG_CHANGES}/{name}"].data) == "topics/t"

@@ -205,7 +205,7 @@ def test_unclean_election_only_where_allowed(cluster):
     assert cluster.kinds("partition.unclean") == [{"topic": "risky", "partition": 0, "leader": 2, "previous_isr": [1]}]
 
 
-def test_elect_leaders_on_wish(cluster):
+def test_elect_leaders_on_request(cluster):
     cluster.ghost.unclean_allowed = True
     partition = assigned(cluster, (1, 2, 0))
 
@@ -327,7 +327,7 @@ def test_a_broker_that_knows_a_later_controller_makes_this_one_look_whether_it_s
     assert leader.controller.active is not active
 
 
-def test_an_answer_tells_the_time_as_every_input_does(cluster):
+def test_an_answer_brings_the_time_as_every_input_does(cluster):
     active = cluster.leader.controller.active
     later = Time(cluster.now.mono + 5_000, cluster.now.wall + 5_000)
     active.answered(-1, None, later)
@@ -606,7 +606,7 @@ def test_where_brokers_are_reached_while_leading(cluster):
     assert cluster.brokers[1].controller.endpoint(2) is None
 
 
-def test_a_new_controller_tells_that_the_one_before_is_gone():
+def test_a_new_controller_reports_that_the_one_before_is_gone():
     """Nobody else will: when it died nobody watched the registrations."""
     cluster = FakeCluster().start()
     cluster.create("t", 1, 3)

@@ -46,7 +46,7 @@ def test_the_leader_hears_by_the_answer_alone(cluster):
     assert not any(isinstance(request, LeaderAndIsrRequest) for request in cluster.brokers[0].received[before:])
 
 
-def test_a_retry_whose_wish_holds_succeeds_with_the_present_epoch(cluster):
+def test_a_retry_whose_request_holds_succeeds_with_the_present_epoch(cluster):
     partition, leader = cluster.partition("t"), cluster.brokers[0]
     cluster.alter(leader, partition, members(cluster, 0, 1))
     again = cluster.alter(leader, partition, members(cluster, 0, 1), partition_epoch=0)
@@ -54,7 +54,7 @@ def test_a_retry_whose_wish_holds_succeeds_with_the_present_epoch(cluster):
     assert partition.version == 1
 
 
-def test_a_retry_jumps_over_no_change_that_its_leader_was_not_told_of(cluster):
+def test_a_retry_jumps_over_no_change_that_its_leader_did_not_know_of(cluster):
     """Seed 300363: it took the answer's epoch and refused the new replicas, told late, as old: the move hung."""
     cluster.create("m", assignments={0: (0, 1)})
     partition, leader = cluster.partition("m"), cluster.brokers[0]
@@ -76,7 +76,7 @@ def test_a_retry_jumps_over_no_change_that_its_leader_was_not_told_of(cluster):
         ({"broker_epoch": 3}, ErrorCode.STALE_BROKER_EPOCH),
     ],
 )
-def test_stale_or_unknown_wishes_are_refused(cluster, fields, code):
+def test_stale_or_unknown_requests_are_refused(cluster, fields, code):
     partition, leader = cluster.partition("t"), cluster.brokers[0]
     cluster.alter(leader, partition, members(cluster, 0, 1))
     assert cluster.alter(leader, partition, members(cluster, 0, 2), **fields).error_code == code
@@ -124,7 +124,7 @@ def test_a_broker_that_shuts_down_is_ineligible(cluster):
     assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_two_wishes_at_once_are_one_after_the_other(cluster):
+def test_two_requests_at_once_are_one_after_the_other(cluster):
     """The second one carries the partition epoch of before the first: it must not win."""
     partition, leader = cluster.partition("t"), cluster.brokers[0]
     tokens = []
@@ -138,7 +138,7 @@ def test_two_wishes_at_once_are_one_after_the_other(cluster):
     assert second.error_code == ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_a_wish_behind_the_followers_death_finds_the_newer_state(cluster):
+def test_a_request_behind_the_followers_death_finds_the_newer_state(cluster):
     """The follower dies while the leader asks to keep it: whichever comes first, the other one sees it."""
     partition, leader = cluster.partition("t"), cluster.brokers[0]
     wish = cluster.wish(partition, members(cluster, 0, 1))

@@ -36,7 +36,7 @@ def answer(end, life=-1, code=0):
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["names its life", "of an earlier version"])
-def test_the_ends_of_all_candidates_are_known_once_all_told(named):
+def test_the_ends_of_all_candidates_are_known_once_all_reported(named):
     logs, partition, _ = asked()
     assert logs.answered(100, answer(80, 20 if named else -1), 1) == []
     assert logs.answered(101, answer(90, 21 if named else -1), 1) == [partition]

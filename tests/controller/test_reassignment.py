@@ -86,7 +86,7 @@ def test_a_move_adds_waits_for_the_isr_and_removes(cluster):
     assert cluster.brokers[2].image.partition("t", 0).replicas == [3, 4]
 
 
-def test_brokers_are_told_of_the_replicas_as_soon_as_the_topics_node_has_them(cluster):
+def test_brokers_learn_of_the_replicas_as_soon_as_the_topics_node_has_them(cluster):
     """Before its state changes, too: a controller may lose its office between the two."""
     partition, lives = cluster.partition("t"), cluster.state.lives
     assert partition.metadata(lives).replicas == [0, 1]
@@ -143,7 +143,7 @@ def test_another_order_needs_no_copying(cluster):
         (None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
     ],
 )
-def test_bad_wishes_are_refused_and_change_nothing(cluster, replicas, code):
+def test_bad_requests_are_refused_and_change_nothing(cluster, replicas, code):
     before = dict(cluster.tree.nodes)
     assert reassign(cluster, {("t", 0): replicas}) == [code]
     assert cluster.tree.nodes == before
@@ -339,7 +339,7 @@ def test_writing_the_node_starts_moves_and_their_end_removes_it(cluster):
     assert tree.REASSIGN_PARTITIONS not in cluster.tree.nodes
 
 
-def test_a_wish_that_cannot_be_granted_is_told_of(cluster):
+def test_a_request_that_cannot_be_granted_is_reported(cluster):
     put_wishes(cluster, ("u", 0, (1,)))
     (told,) = cluster.kinds("reassignment.refused")
     assert (told["topic"], told["partition"]) == ("u", 0)
@@ -354,7 +354,7 @@ def test_an_unreadable_node_goes(cluster, data):
     assert ongoing(cluster) == {}
 
 
-def test_a_wish_that_was_cancelled_does_not_come_back(cluster):
+def test_a_request_that_was_cancelled_does_not_come_back(cluster):
     put_wishes(cluster, ("t", 0, (3, 4)), ("t", 1, (3, 4)))
     reassign(cluster, {("t", 0): None})
     assert tree.parse_reassignment(cluster.tree.nodes[tree.REASSIGN_PARTITIONS].data) == [("t", 1, (3, 4))]

@@ -101,7 +101,7 @@ def test_names(cluster, name, code):
         ({"configs": {"retention.ms": None}}, ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_wishes_that_cannot_be(cluster, fields, code):
+def test_requests_that_cannot_be_granted(cluster, fields, code):
     assert cluster.create("t", **fields).error_code == code
     assert "t" not in cluster.state.topics
     assert not any("t" in path.split("/") for path in cluster.tree.nodes)

@@ -345,7 +345,7 @@ def test_a_log_becomes_a_candidate_by_its_dirty_share_or_by_age():
     assert candidate(log, log.log_end_offset, WALL).is_cleanable
 
 
-def test_damage_is_told_and_changes_nothing():
+def test_damage_is_reported_and_changes_nothing():
     disk = sim_disk()
     log = open_log(disk, options(**COMPACTED))
     fill(log, Random(3))

@@ -229,7 +229,7 @@ def test_indexes_of_a_log_that_was_truncated_are_those_of_one_that_was_never_lon
         assert disks[0].read(path(0, kind)) == disks[1].read(path(0, kind))
 
 
-def test_orphans_and_unfinished_files_go():
+def test_leftover_and_unfinished_files_go():
     disk = sim_disk()
     _, held = segmented(disk)
     for name in (

@@ -98,7 +98,7 @@ class Ground:
         return {entity: overrides for entity, overrides in {**topics, **others, **quotas}.items() if overrides}
 
 
-def test_a_change_is_mirrored_and_told_once():
+def test_a_change_is_mirrored_and_reported_once():
     ground = Ground()
     ground.create("a", {"retention.ms": "1"})
     ground.settle()
@@ -146,7 +146,7 @@ def test_what_happened_between_two_sessions_is_read():
     assert ground.mirror.topic("a") == {}
 
 
-def test_quotas_are_told_and_their_entities_named():
+def test_quotas_are_reported_and_their_entities_named():
     ground = Ground()
     ground.settle()
     ground.alter("users/u%2F/clients/<default>", {"producer_byte_rate": "1024"})

@@ -227,7 +227,7 @@ def test_a_follower_without_room_stops_fetching_and_catches_up_later():
     assert [one.base_offset for one in batches(content)] == [0, 1]
 
 
-def test_what_a_full_disk_let_in_of_an_answer_is_flushed_before_it_is_told():
+def test_what_a_full_disk_let_in_of_an_answer_is_flushed_before_it_is_reported():
     broker = OneBroker(log_segment_bytes=1 << 20, log_flush_interval_messages=1)
     broker.follow()
     broker.give("connected", broker.dialled, "REPLICATION", "broker-1", "")

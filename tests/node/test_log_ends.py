@@ -22,7 +22,7 @@ def log_end(broker, epoch):
     return found.error_code, found.leader_epoch, found.end_offset
 
 
-def test_a_leader_tells_its_end_when_it_knows_that_it_leads_no_more():
+def test_a_leader_reports_its_end_when_it_knows_that_it_leads_no_more():
     """Seed 3009822: before, it may append behind what it told."""
     broker = registered()
     assert broker.node.broker.broker_epoch != NO_EPOCH
@@ -35,5 +35,5 @@ def test_a_leader_tells_its_end_when_it_knows_that_it_leads_no_more():
     assert log_end(broker, 0) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
 
 
-def test_of_a_replica_that_is_not_here_nothing_is_told():
+def test_of_a_replica_that_is_not_here_nothing_is_reported():
     assert log_end(registered(), 0) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)

@@ -56,7 +56,7 @@ def test_the_marker_is_written_when_the_metadata_comes(broker):
     assert [(topic.name, topic.partition_indexes) for topic in marker.topics] == [(NEW, [0])]
 
 
-def test_a_topic_that_the_metadata_does_not_tell_of_is_gone(broker):
+def test_a_topic_that_the_metadata_does_not_report_is_gone(broker):
     broker.live(0, 1, topic_states=[state(TRANSACTION_TOPIC, leader=0, epoch=1)])
     broker.passes(200)
     assert end(broker) == 2, "complete: there is nothing to mark"

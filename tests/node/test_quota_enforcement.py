@@ -44,7 +44,7 @@ def test_without_a_quota_nothing_is_counted(broker):
     assert broker.paused == {}
 
 
-def test_who_produces_too_fast_is_told_and_muted_for_as_long(broker):
+def test_who_produces_too_fast_learns_it_and_is_muted_for_as_long(broker):
     limit(broker, producer_byte_rate=1000.0)
     answer = broker.answers[broker.produce(TEN_KB)]
     throttle_ms = answer.throttle_time_ms
@@ -76,7 +76,7 @@ def test_a_produce_that_waits_for_replicas_is_charged_when_it_is_answered():
     assert broker.paused == {CLIENT: True}
 
 
-def test_who_fetches_too_fast_is_told_and_one_answer_is_bounded(broker):
+def test_who_fetches_too_fast_learns_it_and_one_answer_is_bounded(broker):
     for _ in range(4):
         broker.produce(TEN_KB)
     limit(broker, consumer_byte_rate=1000.0)

@@ -176,7 +176,7 @@ def test_a_folder_that_failed_is_no_place_to_move_to():
     assert move(broker, "/b") == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_replica_that_comes_later_is_created_where_it_was_wished():
+def test_a_replica_that_comes_later_is_created_where_it_was_requested():
     broker = broker_of(count=1)
     for index in (1, 2, 3):
         assert move(broker, "/a", index) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -205,7 +205,7 @@ def test_a_replica_that_is_being_created_may_be_asked_to_be_where_it_will_be():
     assert move(broker, "/a", 5) == ErrorCode.REPLICA_NOT_AVAILABLE, "it may be in the folder that is offline"
 
 
-def test_another_wish_replaces_the_first_and_the_present_folder_ends_the_move():
+def test_another_request_replaces_the_first_and_the_present_folder_ends_the_move():
     broker = broker_of()
     move(broker, "/b")
     broker.passes(1)

@@ -163,7 +163,7 @@ def test_what_could_not_be_written_is_asked_for_again():
     assert consumed(broker, consume(broker)) == (0, good)
 
 
-def test_without_another_replica_it_is_told_at_once():
+def test_without_another_replica_it_is_reported_at_once():
     broker, _ = leader(replicas=(0,))
     turn(broker, 64)
     assert consumed(broker, consume(broker)) == (CORRUPT, b"")

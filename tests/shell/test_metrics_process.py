@@ -10,7 +10,7 @@ def values(text):
     return {name: float(number) for name, number in re.findall(r"^([a-z].*) (\S+)$", text, re.MULTILINE)}
 
 
-def test_a_broker_tells_its_numbers_where_it_is_asked_to(tmp_path, free_ports):
+def test_a_broker_reports_its_numbers_where_it_is_asked_to(tmp_path, free_ports):
     (port,) = free_ports(1)
     place = f"127.0.0.1:{port}"
     with (

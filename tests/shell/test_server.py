@@ -223,7 +223,7 @@ def test_garbage_closes_the_connection_with_one_line_and_disturbs_nobody(capfd):
     assert [("connection.violation" in line, "WARNING test" in line) for line in lines] == [(True, True)] * 3
 
 
-def test_a_close_wish_lets_the_last_bytes_out_first():
+def test_a_requested_close_lets_the_last_bytes_out_first():
     last = b"w" * 30_000_000
     with serving() as running, running.connect() as client:
         running.node.answer = lambda connection, frame: [
@@ -285,7 +285,7 @@ def test_connections_to_others_carry_frames_both_ways(host):
         there.node.wait_for("disconnected", 1)
 
 
-def test_a_connection_that_cannot_be_opened_is_told_and_a_forgotten_one_is_not():
+def test_a_connection_that_cannot_be_opened_is_reported_and_a_forgotten_one_is_not():
     with serving() as running, socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         running.wish(Connect(-1, "127.0.0.1", nobody.getsockname()[1]))

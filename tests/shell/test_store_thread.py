@@ -44,7 +44,7 @@ def test_results_come_in_order_of_submission_and_events_after_their_cause(tmp_pa
     assert (third[:2], third[2].outcome) == (("store_result", 3), "conflict")
 
 
-def test_another_sessions_change_is_told(tmp_path):
+def test_another_sessions_change_is_notified(tmp_path):
     told = Told()
     thread = StoreThread(lambda notify: SqliteStore(tmp_path / "store", notify=notify))
     thread.start(told)

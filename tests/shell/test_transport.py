@@ -113,7 +113,7 @@ def test_the_leaders_death_is_survived(cluster):
         assert [record.value for record in taken if record.partition == partition] == expected
 
 
-def test_a_topic_that_is_not_there_is_told(cluster):
+def test_a_topic_that_is_not_there_is_reported(cluster):
     create(cluster, "somewhere")
     with Consumer(cluster.bootstrap, allow_auto_create_topics=False) as consumer:
         assert len(consumer.partitions_of("somewhere")) == 2

@@ -44,7 +44,7 @@ def test_no_fault_at_all_is_tried_too():
     assert shrink(run(Plan(1)), run).plan.only == ()
 
 
-def test_attempts_are_bounded_and_told():
+def test_attempts_are_bounded_and_reported():
     run, told = Needs(7, 23), []
     shrink(run(Plan(1)), run, lambda smallest, attempts: told.append(attempts), attempts=12)
     assert told == list(range(1, 13))

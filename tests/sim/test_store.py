@@ -26,7 +26,7 @@ def test_children_are_sorted_names_and_none_where_the_node_is_missing():
     assert session.apply([Children("/brokers/ids"), Children("/nope")]).values == (("10", "2"), None)
 
 
-def test_an_ended_session_takes_its_ephemeral_nodes_and_others_are_told():
+def test_an_ended_session_takes_its_ephemeral_nodes_and_others_are_notified():
     tree = Tree()
     one, two = tree.session(), tree.session()
     two.apply([Watch("/brokers/ids")])

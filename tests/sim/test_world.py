@@ -115,7 +115,7 @@ def test_lost_answers_are_unknown_and_answers_keep_their_order():
     assert outcomes == {"ok", "unknown"}
 
 
-def test_a_disk_that_refuses_is_told_and_a_node_that_gives_up_is_down():
+def test_a_disk_that_refuses_is_reported_and_a_node_that_gives_up_is_down():
     world = started()
     world.hosts[2].disk.faults.append(Fault("sync"))
     world.run(SECOND)
@@ -133,7 +133,7 @@ def test_a_power_cut_inside_a_disk_operation_ends_the_life():
     assert world.hosts[2].node.pings > 5
 
 
-def test_a_failing_node_is_told_with_the_seed_and_a_transcript():
+def test_a_failing_node_is_reported_with_the_seed_and_a_transcript():
     world = started(7)
     world.hosts[0].node.next_deadline = 10**12
     world.after(0, lambda: world.hosts[0].life.deliver("wake"))

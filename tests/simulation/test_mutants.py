@@ -97,6 +97,6 @@ def test_a_mutant_is_undone():
     assert (Leader.may_join, Log.unsynced) == before
 
 
-def test_an_unknown_mutant_is_told_with_those_that_there_are():
+def test_an_unknown_mutant_is_reported_with_those_that_there_are():
     with pytest.raises(LookupError, match=r"'nobody' is not a mutant; expected one of truncate-to-high-watermark, "):
         find("nobody")

@@ -86,7 +86,7 @@ def test_other_times_are_refused(text):
         milliseconds("stopped-after", text)
 
 
-def test_a_batch_of_ends_is_told_again_as_it_was(tides):
+def test_a_batch_of_ends_is_reported_again_as_it_was(tides):
     topic = create(tides, "ends", 2)
     send(tides.bootstrap, topic, numbers(0, 3), 1)
     reader = EndsReader(Access(tides.bootstrap), f".*{topic[1:]}")

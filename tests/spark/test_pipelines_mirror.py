@@ -135,7 +135,7 @@ def test_a_group_that_has_moved_over_is_left_alone(tides):
     assert (found.home, found.offset) == (3, 3)
 
 
-def test_a_record_of_others_is_told(tides):
+def test_a_record_of_others_is_reported(tides):
     topic = create(tides, "foreign", **OLD)
     send(tides.bootstrap, topic, numbers(0, 3))
     with Consumer(tides.bootstrap) as consumer, pytest.raises(NoCopy, match=f"{topic}-0 has a record at 1 without"):

@@ -118,7 +118,7 @@ def test_a_partition_that_cannot_be_looked_up_is_named(tides, monkeypatch):
 
 
 @pytest.mark.parametrize("code", [ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD])
-def test_what_is_no_batch_of_records_is_told_with_its_place(monkeypatch, tides, code):
+def test_what_is_no_batch_of_records_is_reported_with_its_place(monkeypatch, tides, code):
     topic = create(tides, "broken")
     send(tides.bootstrap, topic, numbers(0, 3))
 

@@ -98,7 +98,7 @@ def test_a_task_planned_before_its_topic_was_made_anew_does_not_read_the_new_one
             list(query.reader.read(part))
 
 
-def test_a_topic_that_goes_is_told_of_and_the_others_are_read_on(tides):
+def test_a_topic_that_goes_is_reported_and_the_others_are_read_on(tides):
     stays, goes = create(tides, "stays"), create(tides, "goes")
     both = f"{stays},{goes}"
     for name in (stays, goes):

@@ -173,7 +173,7 @@ def test_a_wrong_option_is_refused_by_its_name(spark, bootstrap, case):
 
 
 @pytest.mark.parametrize("once", ["false", "true"])
-def test_brokers_that_do_not_answer_are_told_of_on_the_driver(spark, once):
+def test_brokers_that_do_not_answer_are_reported_on_the_driver(spark, once):
     frame = spark.range(1).selectExpr("'v' as value")
     options = {"topic": "t", "exactlyOnce": once, "kafka.max.block.ms": "1000"}
     with pytest.raises(Exception, match=r"no broker of option 'kafka.bootstrap.servers' \(127.0.0.1:1\) answered"):

@@ -173,7 +173,7 @@ def test_a_session_ends_with_its_ephemeral_nodes_and_leaves_the_others(world, st
     assert read(store, "/cluster/id").data == b"stays"
 
 
-def test_a_killed_owner_takes_its_ephemeral_nodes_along_and_others_are_told(world, store):
+def test_a_killed_owner_takes_its_ephemeral_nodes_along_and_others_are_notified(world, store):
     other = world.session()
     done(other.apply([Create("/controller", b"", ephemeral=True), Create("/brokers/ids/2", b"", ephemeral=True)]))
     done(store.apply([Watch("/controller"), Watch("/brokers/ids")]))
@@ -200,7 +200,7 @@ def test_an_ephemeral_node_may_be_deleted_and_taken_over_before_its_session_ends
     assert read(store, "/controller").data == b"new"
 
 
-def test_a_watched_path_is_told_once_whatever_changed_at_it_or_below(world, store):
+def test_a_watched_path_is_reported_once_whatever_changed_at_it_or_below(world, store):
     other = world.session()
     done(store.apply([Watch("/brokers/topics"), Watch("/controller")]))
     done(other.apply([Create("/brokers/topics/t", b""), Create("/brokers/topics/t/partitions", b"")]))
@@ -213,19 +213,19 @@ def test_a_watched_path_is_told_once_whatever_changed_at_it_or_below(world, stor
     assert list(store.events()) == ["/controller"]
 
 
-def test_a_watch_does_not_tell_of_names_that_only_begin_alike(world, store):
+def test_a_watch_does_not_report_names_that_only_begin_alike(world, store):
     done(store.apply([Watch("/controller")]))
     done(world.session().apply([Write("/controller_epoch", b"1"), Create("/controllers", b"")]))
     assert list(store.events()) == []
 
 
-def test_own_changes_are_told_too(store):
+def test_own_changes_are_notified_too(store):
     done(store.apply([Watch("/config/changes")]))
     done(store.apply([Create("/config/changes/1", b"")]))
     assert list(store.events()) == ["/config/changes"]
 
 
-def test_nothing_is_told_of_the_time_before_the_watch_nor_of_what_did_not_happen(world, store):
+def test_nothing_is_reported_of_the_time_before_the_watch_nor_of_what_did_not_happen(world, store):
     other = world.session()
     done(other.apply([Create("/config/changes/1", b"")]))
     done(store.apply([Watch("/config/changes")]))
@@ -235,7 +235,7 @@ def test_nothing_is_told_of_the_time_before_the_watch_nor_of_what_did_not_happen
     assert list(other.events()) == []
 
 
-def test_a_watch_of_the_root_tells_everything(world, store):
+def test_a_watch_of_the_root_reports_everything(world, store):
     done(store.apply([Watch("/")]))
     done(world.session().apply([Create("/a", b""), Create("/a/b", b"")]))
     assert list(store.events()) == ["/"]

@@ -51,7 +51,7 @@ def test_a_message_is_plain_data():
         hash(partition)
 
 
-def test_fields_tell_their_versions():
+def test_fields_have_their_versions():
     by_name = {field.name: field for field in fields(FetchPartition)}
     assert versions_of(by_name["current_leader_epoch"].versions) == Versions(9, ALL.high)
     assert by_name["high_watermark"].tag == 1

@@ -13,7 +13,7 @@ from tidelog.controller import tree
 from tidelog.controller.commands import configs
 from tidelog.controller.commands.acls import create_acls, delete_acls, describe_acls
 from tidelog.controller.commands.configs import alter_quotas
-from tidelog.controller.commands.delegation_tokens import create_token, expire_token, renew_token, sweep_tokens
+from tidelog.controller.commands.delegation_tokens import create_token, expire_token, remove_expired_tokens, renew_token
 from tidelog.controller.commands.deletion import Deletions, delete_as_written, delete_topics, remove_topics
 from tidelog.controller.commands.elections import (
     LogEnds,
@@ -192,7 +192,7 @@ class ActiveController:
             self._run_once("rebalance", lambda: rebalance(self.term))
         if self.sweep_at is not None and now.mono >= self.sweep_at:
             self.sweep_at = None
-            self._run_once("sweep tokens", lambda: sweep_tokens(self.term))
+            self._run_once("sweep tokens", lambda: remove_expired_tokens(self.term))
 
     @property
     def next_deadline(self) -> int | None:

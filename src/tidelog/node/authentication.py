@@ -153,10 +153,10 @@ class Authentication:
         if not self.principal:
             self._effects.append(SetFrameLimit(self._number, self._frame_limit))
         self.principal, self.by_token = principal, login.by_token
-        self.ends_at = self._end_of(login, now)
+        self.ends_at = self._session_end(login, now)
         return login.answer
 
-    def _end_of(self, login: LoggedIn, now: Time) -> int | None:
+    def _session_end(self, login: LoggedIn, now: Time) -> int | None:
         """When the session ends, by the listener's option or because what the client has shown expires."""
         longest_ms = self._listener.max_reauth_ms[self._mechanism]
         lifetimes = [longest_ms] if longest_ms > 0 else []

@@ -54,7 +54,7 @@ def test_features_have_an_epoch():
 
 
 @pytest.mark.parametrize("version", [5, 32767, -1])
-def test_an_unknown_version_is_told_which_exist(version):
+def test_an_unknown_version_is_refused_with_those_that_exist(version):
     response = ask(version, name="", software="")
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(api.api_key, api.min_version, api.max_version) for api in response.api_keys] == [(18, 0, 4)]

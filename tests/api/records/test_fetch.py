@@ -83,7 +83,7 @@ def put(broker, *texts, index=0):
     assert broker.produced(broker.produce(*texts, index=index, connection=PRODUCER))[0] == 0
 
 
-def test_an_incremental_fetch_tells_only_of_partitions_with_news():
+def test_an_incremental_fetch_reports_only_partitions_with_news():
     broker = leading(0, 1, 2)
     consumer = Consumer(broker)
     assert sorted(consumer.ask({0: 0, 1: 0, 2: 0})) == [0, 1, 2]
@@ -126,7 +126,7 @@ def test_min_bytes_waits_for_the_sum_over_the_session():
     assert sorted(consumer.answer()) == [0, 1]
 
 
-def test_a_forgotten_partition_is_not_told_any_more():
+def test_a_forgotten_partition_is_not_reported_any_more():
     broker = leading(0, 1)
     consumer = Consumer(broker)
     consumer.ask({0: 0, 1: 0})
@@ -408,7 +408,7 @@ def test_a_consumer_is_sent_to_the_in_sync_replica_in_its_rack():
     assert own.ask({0: 0})[0].preferred_read_replica == -1
 
 
-def test_an_incremental_fetch_tells_of_a_closer_replica_on_any_broker():
+def test_an_incremental_fetch_reports_a_closer_replica_on_any_broker():
     """Broker 0, too: its number is not "none"."""
     place = TopicPartition(TOPIC, 0)
     cached = CachedPartition(place, TOPIC_ID, 0, 1 << 20, 0, -1, 0, sent_high_watermark=1, sent_log_start=0)

@@ -64,7 +64,7 @@ def test_consumers_hear_of_what_is_committed_only_and_replicas_of_all(broker):
     assert listed(broker, LATEST, by=REPLICA) == (0, 4)
 
 
-def test_a_new_leader_does_not_tell_the_end_before_its_watermark_reached_its_epochs_start(broker):
+def test_a_new_leader_does_not_report_the_end_before_its_watermark_reached_its_epochs_start(broker):
     broker.produce(records=build([Record(0, WALL + 9000, b"k", b"v")]), connection=3)
     broker.lead(epoch=1, partition_epoch=1)
     assert listed(broker, LATEST)[0] == ErrorCode.OFFSET_NOT_AVAILABLE

@@ -20,7 +20,7 @@ def ask(given, *names, topics=None, **fields):
     return finished(metadata.handle(MetadataRequest(topics=wanted, **fields), given))
 
 
-def test_brokers_are_told_by_the_listener_that_is_asked():
+def test_brokers_are_listed_by_the_listener_that_is_asked():
     response = ask(context(image(hidden=(2,))))
     assert [(b.node_id, b.host, b.port, b.rack) for b in response.brokers] == [
         (0, "host-0", 9000, "rack-0"),
@@ -48,7 +48,7 @@ def test_null_means_all_topics_and_empty_none_but_in_version_0(version, topics, 
     assert [topic.name for topic in response.topics] == (["t", "u"] if all_of_them else [])
 
 
-def test_partitions_are_told_in_order_with_leader_epoch_and_replicas():
+def test_partitions_are_reported_in_order_with_leader_epoch_and_replicas():
     found = image((0, 1))
     topic_id = add_topic(found, "__consumer_offsets", 0, 1, offline=[1])
     (topic,) = ask(context(found), "__consumer_offsets").topics
@@ -111,7 +111,7 @@ def test_a_topic_without_a_name_is_refused_as_a_whole(version, by_id, code):
     assert [topic.error_code for topic in response.topics] == [code, code]
 
 
-def test_missing_topics_are_wished_for_and_answered_as_unknown():
+def test_missing_topics_are_requested_from_the_controller_and_answered_as_unknown():
     given = context()
     response = ask(given, "new", "bad/name", "new")
     assert [(topic.name, topic.error_code) for topic in response.topics] == [
@@ -124,7 +124,7 @@ def test_missing_topics_are_wished_for_and_answered_as_unknown():
     assert [(t.name, t.num_partitions, t.replication_factor) for t in wish.request.topics] == [("new", -1, -1)]
 
 
-def test_internal_topics_are_wished_for_as_their_options_say():
+def test_internal_topics_are_requested_as_their_options_say():
     given = context(offsets_topic_num_partitions="7", offsets_topic_replication_factor="1")
     ask(given, "__consumer_offsets", "__transaction_state")
     offsets, transactions = given.effects[0].request.topics
@@ -143,7 +143,7 @@ def test_nothing_is_made_where_that_is_not_wanted(options, fields):
     assert given.effects == []
 
 
-def test_authorized_operations_are_told_on_request():
+def test_authorized_operations_are_reported_on_request():
     found = image()
     add_topic(found, "t", 0)
     silent = ask(context(found, 8), "t")

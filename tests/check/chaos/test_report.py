@@ -55,7 +55,7 @@ def test_the_report_is_json():
 
 
 @pytest.mark.parametrize(("history", "outcome"), [(made(), "nothing is broken"), (lossy(), "broken")])
-def test_the_page_tells_verdict_faults_and_seed_and_loads_nothing(history, outcome):
+def test_the_page_reports_verdict_faults_and_seed_and_loads_nothing(history, outcome):
     text = page(report_of(history.history))
     assert f">{outcome}</span>" in text
     assert "kill of 0, 0.1 s to 0.9 s" in text

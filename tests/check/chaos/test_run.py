@@ -21,13 +21,13 @@ def test_a_network_that_cannot_be_made_leaves_nothing(monkeypatch):
     assert made[-1][:3] == ("ip", "link", "delete")
 
 
-def test_a_disk_that_cannot_be_mounted_is_told(monkeypatch, tmp_path):
+def test_a_disk_that_cannot_be_mounted_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "check_root", lambda: None)
     monkeypatch.setattr(machine, "command", lambda *_: command("false"))
     with pytest.raises(NotAllowed, match="false: exit code 1"), machine.Disks(tmp_path, 1):
         pass
 
 
-def test_a_command_that_is_missing_is_told():
+def test_a_command_that_is_missing_is_reported():
     with pytest.raises(NotAllowed, match="no-such-command: No such file"):
         machine.command("no-such-command")

@@ -326,7 +326,7 @@ def test_what_only_looks_like_an_anomaly_is_none(made):
     assert made().kinds() == {}
 
 
-def test_what_an_unanswered_transaction_wrote_and_lost_is_told():
+def test_what_an_unanswered_transaction_wrote_and_lost_is_reported():
     """One of its values was read, so it committed; the other one is missing, though a later one was read."""
     made = Made().txn(0, Send(0, 0, 10), Send(1, 0, 20), type_=INFO).sent(3, 1, 21, 1)
     assert made.scanned(2, {0: [(0, 10)], 1: [(1, 21)]}).kinds() == {"lost-write": 1}

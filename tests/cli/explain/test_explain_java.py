@@ -3,7 +3,7 @@
 from tests.waiting import wait_for
 
 
-def test_apache_kafka_is_explained_with_what_its_own_apis_tell(tidelog, real_kafka):
+def test_apache_kafka_is_explained_with_what_its_own_apis_report(tidelog, real_kafka):
     place = ("--bootstrap-server", real_kafka)
     options = ("--partitions", "2", "--replication-factor", "1", "--config", "min.insync.replicas=2")
     assert tidelog("topics", *place, "--create", "--topic", "explained", *options).code == 0

@@ -40,7 +40,7 @@ def test_nothing_is_said_of_what_is_well():
     assert list(all_findings(evidence(), TIDELOG)) == []
 
 
-def test_an_offline_partition_tells_who_has_the_data_and_who_could_lead_without():
+def test_an_offline_partition_reports_who_has_the_data_and_who_could_lead_without():
     finding = found(evidence(leader=-1, isr=(2,), dead=(2,), events=[gone(2, 90_000)]))["partition.offline"]
     assert finding.severity == "error"
     assert "last in-sync replicas were on broker 2" in text(finding)
@@ -50,7 +50,7 @@ def test_an_offline_partition_tells_who_has_the_data_and_who_could_lead_without(
     assert "--election-type unclean --topic t --partition 0" in finding.helps[1]
 
 
-def test_refused_writes_are_told_instead_of_under_replication():
+def test_refused_writes_are_reported_instead_of_under_replication():
     given = found(evidence(isr=(0,), needed=2, dead=(1, 2)))
     assert "partition.under-replicated" not in given
     finding = given["partition.too-few-in-sync"]
@@ -207,7 +207,7 @@ def test_no_controller_though_metadata_names_a_broker():
     assert list(all_findings(given, TIDELOG)) == []
 
 
-def test_many_partitions_in_one_state_are_told_once():
+def test_many_partitions_in_one_state_are_reported_once():
     given = evidence(dead=(2,))
     for index in range(10):
         name = TopicPartition("t", index)

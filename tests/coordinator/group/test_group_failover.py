@@ -57,7 +57,7 @@ def test_a_rebalance_under_way_is_forgotten_and_begins_again():
     assert after.answers[join].generation_id == 2
 
 
-def test_an_assignment_is_told_only_when_it_is_committed():
+def test_an_assignment_is_reported_only_when_it_is_committed():
     harness = GroupHarness()
     (a, b), _ = harness.stable(count=2)
     harness.join(a)
@@ -130,7 +130,7 @@ def test_where_it_leads_nothing_it_says_so():
     assert harness.ask(DescribeGroupsRequest(groups=["g"]), 5).groups[0].error_code == elsewhere
 
 
-def test_when_leadership_goes_everybody_who_waits_is_told():
+def test_when_leadership_goes_everybody_who_waits_is_answered():
     harness = GroupHarness()
     (a, b), _ = harness.stable(count=2)
     (c, d), _ = harness.stable(count=2, group="h")

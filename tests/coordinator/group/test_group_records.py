@@ -94,7 +94,7 @@ def test_garbage_is_no_change(key):
         records.decode(key, b"")
 
 
-def test_garbage_in_the_log_is_told_of_and_passed_over():
+def test_garbage_in_the_log_is_reported_and_passed_over():
     harness = GroupHarness()
     harness.commit({("t", 0): 1})
     harness.log.append(build([Record(key=b"?", value=b"?")]))

@@ -259,7 +259,7 @@ def at_epoch(epoch):
     return TransactionHarness([*harness.batches, batch], now=harness.now)
 
 
-def test_verification_tells_which_partitions_are_in_the_transaction():
+def test_verification_reports_which_partitions_are_in_the_transaction():
     harness = TransactionHarness()
     harness.init()
     harness.add(100, 0, A)

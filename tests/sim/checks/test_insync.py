@@ -43,17 +43,17 @@ def accept(after, *proposals, version=4, leaving=None):
     insync.check_change(made, NAME, BEFORE, version, None, fetches(leader()), lambda _: False)
 
 
-def test_a_wish_on_just_this_state_is_granted():
+def test_a_request_on_just_this_state_is_granted():
     accept(state(), WISH)
 
 
 @pytest.mark.parametrize("wish", [WISH._replace(leader_epoch=0), WISH._replace(partition_epoch=3)])
-def test_a_wish_on_another_state_is_not(wish):
+def test_a_request_on_another_state_is_not(wish):
     with pytest.raises(AssertionError, match=r"^I16:"):
         accept(state(), wish)
 
 
-def test_nobody_leaves_who_counts_unless_the_leader_wishes():
+def test_nobody_leaves_who_counts_unless_the_leader_proposes_it():
     with pytest.raises(AssertionError, match=r"^I16:"):
         accept(state(isr=(0,)))
 

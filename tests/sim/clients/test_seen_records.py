@@ -86,6 +86,6 @@ def test_of_a_free_topic_nothing_is_held_against_anybody(seen_records):
     assert seen_records.suite.told == []
 
 
-def test_a_log_that_is_cut_below_what_was_read_is_told(seen_records):
+def test_a_log_that_is_cut_below_what_was_read_is_reported(seen_records):
     seen_records.cut(PLACE, 3)
     assert seen_records.suite.told == [(3, ErrorCode.OFFSET_OUT_OF_RANGE)]

@@ -182,7 +182,7 @@ def test_nobody_loses_power_while_another_holds_rot(committing):
     assert atlas.may_lose(other)
 
 
-def test_the_end_that_a_broker_tells_is_lost_before_it_is_heard():
+def test_the_end_that_a_broker_reports_is_lost_before_it_is_heard():
     scene = Scene()
     struck(scene, "end_told", "power loss, end told")
     scene.settles()
@@ -218,7 +218,7 @@ def missing(transacting):
     return {value for written in committed for _, value in written.values} - set(auditor.found[NAME])
 
 
-def test_a_replaced_coordinator_tells_no_old_client_that_its_next_transaction_is_committed(transacting):
+def test_a_replaced_coordinator_reports_to_no_old_client_that_its_next_transaction_is_committed(transacting):
     assert not missing(transacting)
 
 

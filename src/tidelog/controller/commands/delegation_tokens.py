@@ -104,7 +104,7 @@ def expire_token(term: ControllerTerm, request: ExpireDelegationTokenRequest) ->
     return ExpireDelegationTokenResponse(expiry_timestamp_ms=moved)
 
 
-def sweep_tokens(term: ControllerTerm) -> Steps[None]:
+def remove_expired_tokens(term: ControllerTerm) -> Steps[None]:
     """Remove the tokens that have expired."""
     now = term.now.wall
     expired = [token.id for token in term.cluster.tokens if token.is_expired(now)]

@@ -326,7 +326,7 @@ def test_patterns_are_not_resolved_again_within_ten_seconds():
     assert harness.consumer_group().regexes["t."].topics == {"t1", "t2", "t3"}
 
 
-def test_patterns_are_resolved_again_after_a_while_though_nobody_told_of_a_topic():
+def test_patterns_are_resolved_again_after_a_while_though_nobody_reported_a_topic():
     harness = ConsumerHarness({"group.consumer.regex.refresh.interval.ms": "20000"}, cluster=Cluster(t1=1))
     member = harness.member("a", topics=(), pattern="t.").join()
     member.idle()

@@ -35,7 +35,7 @@ def everything(sources):
     return [site for module in sorted(sources) for site in sites(module, sources[module], known)]
 
 
-def test_a_site_tells_where_it_is():
+def test_a_site_names_where_it_is():
     found = sites("m", SOURCE, known_types({"m": SOURCE}))
     assert [(site.function, site.what, site.line, site.text, site.nth) for site in found] == [
         ("Log.end", "drop branch: never", 3, "if offset < self.start:", 0),
@@ -119,7 +119,7 @@ def test_every_operator_finds_sites_in_the_tree(everything):
     assert len(everything) > 3000
 
 
-def test_a_site_is_told_by_its_place_and_its_change(everything):
+def test_a_site_is_identified_by_its_place_and_its_change(everything):
     keys = {(site.where, site.text, site.what, site.nth, site.line) for site in everything}
     assert len(keys) == len(everything)
 

@@ -57,7 +57,7 @@ def test_a_module_that_was_imported_before_is_refused(module):
         pass
 
 
-def test_probes_tell_which_blocks_run():
+def test_probes_report_which_blocks_run():
     source = (
         "def f(a):\n"
         '    """Says."""\n'
