@@ -78,7 +78,7 @@ def pair(brokers: int, *, keystore: Path | None = None, **options: str) -> Itera
 
 
 def alternate(sides: list[Side], load: Load, passes: int = PASSES) -> Passes:
-    """Warm each side with one pass, then measure in turns. CPU of `cpu` is that of the whole load, unless it tells."""
+    """Warm each side with one pass, then measure in turns. `cpu` is of the whole load, unless it measures its own."""
     found = Passes()
     for number in range(passes + 1):
         for side in sides:

@@ -119,8 +119,8 @@ def _memory_gb() -> float:
 
 
 def _java() -> str:
-    told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
-    return told.splitlines()[0].replace('"', "")
+    printed = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    return printed.splitlines()[0].replace('"', "")
 
 
 def _history(made: dict[str, dict[str, str]]) -> str:

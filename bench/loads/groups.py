@@ -19,7 +19,7 @@ SESSION_MS, REBALANCE_MS = 45_000, 60_000
 HEARTBEAT_S = 3.0
 """Kafka's default, heartbeat.interval.ms."""
 TICK_S = 0.002
-WISH = struct.pack(">hih5si", 0, 1, 5, b"topic", -1)
+SUBSCRIPTION = struct.pack(">hih5si", 0, 1, 5, b"topic", -1)
 SHARE = struct.pack(">hih5siii", 0, 1, 5, b"topic", 1, 0, -1)
 """A subscription and an assignment of the consumer protocol, in its first version."""
 
@@ -88,7 +88,7 @@ def _form(team: list[Client], group: str) -> list[tuple[Client, bytes]]:
 
 
 def _join(group: str, member: str) -> JoinGroupRequest:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=WISH)
+    protocol = JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)
     return JoinGroupRequest(
         group_id=group, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS, member_id=member,
         protocol_type="consumer", protocols=[protocol],

@@ -24,8 +24,8 @@ class Handshakes:
 
     def wait(self) -> dict[str, float]:
         """Figures: connections `offered` and `answered`, and how long it took in `seconds`."""
-        told, _ = self._process.communicate(timeout=300)
-        found: dict[str, float] = json.loads(told)
+        output, _ = self._process.communicate(timeout=300)
+        found: dict[str, float] = json.loads(output)
         return found
 
 

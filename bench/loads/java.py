@@ -17,7 +17,7 @@ class ProducerPerformance:
     size: int
 
     def run(self, bootstrap: str, topic: str) -> float:
-        """MB/s as the tool tells it (MB of 2^20 bytes)."""
+        """MB/s as the tool reports it (MB of 2^20 bytes)."""
         arguments = ["--topic", topic, "--num-records", str(self.records), "--record-size", str(self.size)]
         properties = [f"bootstrap.servers={bootstrap}", "acks=all", "batch.size=16384"]
         tool = ["org.apache.kafka.tools.ProducerPerformance", *arguments, "--throughput", "-1"]

@@ -23,8 +23,8 @@ class Steady:
 
     def stop(self) -> dict[str, float]:
         """Figures: `p50`, `p99` and `longest` in ms, from the moment at which a request was due."""
-        told, _ = self._process.communicate("stop\n", timeout=60)
-        found: dict[str, float] = json.loads(told)
+        output, _ = self._process.communicate("stop\n", timeout=60)
+        found: dict[str, float] = json.loads(output)
         return found
 
 

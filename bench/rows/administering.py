@@ -58,8 +58,8 @@ def stores(scale: float) -> Iterator[Measure]:
         for name, kind in kinds.items():
             os.sync()  # thousands of folders that the side before made and left are not this one's to write
             found[name].append(_pass(kind, size))
-            told = "  ".join(f"{what} {value:.3g}" for what, value in found[name][-1].items())
-            print(f"  {name:9} {told}", flush=True)
+            line = "  ".join(f"{what} {value:.3g}" for what, value in found[name][-1].items())
+            print(f"  {name:9} {line}", flush=True)
     for store, create_s in STORES.items():
         for figure, what, bound in (
             ("create", f"create {size} partitions until each has acknowledged a record", create_s),

@@ -35,8 +35,8 @@ def partitions(scale: float) -> Iterator[Measure]:
             for kind in (Tidelog, Kafka):
                 figures = _grow(kind, size)
                 found[kind.name].append(figures)
-                told = "  ".join(f"{name} {value:.4g}" for name, value in figures.items())
-                print(f"  {kind.name:8} {size} partitions  {told}", flush=True)
+                line = "  ".join(f"{name} {value:.4g}" for name, value in figures.items())
+                print(f"  {kind.name:8} {size} partitions  {line}", flush=True)
         cpu = {side: [each["cpu"] for each in samples] for side, samples in found.items()}
         for name, what, unit, bound in LINES:
             samples = {side: [each[name] for each in passes] for side, passes in found.items()}

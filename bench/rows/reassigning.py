@@ -57,7 +57,7 @@ def _fill(port: int) -> None:
 def _move(side: Side) -> Figures:
     led, _ = patiently(leaders, side.ports[0], TOPIC)
     stored = patiently(end_offsets, side.ports[0], TOPIC)
-    wishes = [
+    targets = [
         ReassignablePartition(partition_index=partition, replicas=[(leader + 1) % BROKERS])
         for partition, leader in led.items()
     ]
@@ -65,7 +65,7 @@ def _move(side: Side) -> Figures:
     time.sleep(1)
     begin = time.perf_counter()
     with Admin(side.bootstrap) as admin:
-        topics = [ReassignableTopic(name=TOPIC, partitions=wishes)]
+        topics = [ReassignableTopic(name=TOPIC, partitions=targets)]
         answer = admin.ask(AlterPartitionReassignmentsRequest(topics=topics), ANY)
         if any(each.error_code for topic in answer.responses for each in topic.partitions):
             raise RuntimeError(f"{side.name} refuses to move")
@@ -78,6 +78,6 @@ def _move(side: Side) -> Figures:
 
 
 def _check_nothing_is_lost(port: int, stored: int) -> None:
-    """A new leader tells its end a moment after it leads."""
+    """A new leader reports its end a moment after it leads."""
     if (left := end_offsets(port, TOPIC)) != stored:
         raise NotYet(f"of {stored} records there are {left}")

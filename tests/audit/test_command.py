@@ -195,7 +195,7 @@ def test_a_topic_that_is_not_there(capsys, tides):
 
 
 def test_a_history_of_another_cluster_finds_nothing_lost_so_it_is_refused(capsys, tmp_path):
-    """One that knows of more than there is left is told of, and used."""
+    """One that knows of more than there is left is reported, and used."""
     tell(find("divergence-by-high-watermark"), {}, ended=lambda play: export_disks(play, tmp_path / "lab"))
     history = tmp_path / "lab" / HISTORY
     write_replica(tmp_path / "other", 0, batches(3), name=TopicPartition("u", 0))

@@ -22,7 +22,7 @@ PRODUCER_ID = 4_711
 
 @contextmanager
 def hanging_cluster():
-    """Leaders that take what no coordinator was told of."""
+    """Leaders that accept what no coordinator knows of."""
     with Cluster(brokers=1, transaction_partition_verification_enable=False) as started:
         started.create_topic("t", 2)
         hang(started.bootstrap, "t", 0)

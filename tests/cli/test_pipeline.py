@@ -1,4 +1,4 @@
-"""`tidelog pipeline`: what it lists, what it refuses before Spark starts, and how it tells progress."""
+"""`tidelog pipeline`: what it lists, what it refuses before Spark starts, and how it reports progress."""
 
 import json
 

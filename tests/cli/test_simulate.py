@@ -1,4 +1,4 @@
-"""`tidelog simulate`: seeds in order, the same ones every time, and an exit code that tells."""
+"""`tidelog simulate`: seeds in order, the same ones every time, and an exit code that shows the outcome."""
 
 from dataclasses import replace
 

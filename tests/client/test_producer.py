@@ -1,4 +1,4 @@
-"""The producer: what is acknowledged is in the log, once, in order; what cannot be is told with its code."""
+"""The producer: what is acknowledged is in the log, once, in order; what cannot be is reported with its code."""
 
 from collections import Counter
 from itertools import pairwise
@@ -31,7 +31,7 @@ class Story:
         return self.ground.call(self.producer.send, "t", value, self.ground.now, partition=partition, **named)
 
     def settle(self, milliseconds=600_000):
-        """Until every record's fate is told; what was told, in order."""
+        """Wait until every record's result is known; returns the results, in order."""
         self.ground.run_until(lambda: not self.producer.pending, milliseconds)
         told = self.producer.take_deliveries()
         self.told += told

@@ -21,7 +21,7 @@ def controller_of(bootstrap: str) -> int:
 
 def known_to_all(cluster: Supervisor, name: str) -> bool:
     """Whether every broker that runs says that each partition of the topic has a leader. Creation is answered before:
-    a client that asks another broker a moment later may be told that there is no such topic."""
+    a client that asks another broker a moment later may be answered that there is no such topic."""
     return known_at(name, [child.port for child in cluster.children if child.process is not None])
 
 
@@ -77,7 +77,7 @@ class Topic:
         return -1 if found is None else found.leader
 
     def led_by(self, partition: int = 0) -> int:
-        """The leader, once there is one and somebody tells of it."""
+        """The leader, once there is one and some broker reports it."""
         return wait_for(lambda: self.leader(partition) + 1, f"a leader of {self.name}-{partition}") - 1
 
     def isrs(self) -> dict[int, list[int]]:

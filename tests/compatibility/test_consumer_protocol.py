@@ -253,7 +253,7 @@ def test_java_consumers_read_with_the_new_protocol(cluster, kafka_tool, topic, n
 
 
 class Verifiable:
-    """Kafka's VerifiableConsumer, whose commits are synchronous: what it reads and has, as it tells."""
+    """Kafka's VerifiableConsumer, whose commits are synchronous: what it reads and has, as it reports."""
 
     def __init__(self, libs: str, bootstrap: str, group: str, topic: str) -> None:
         named = ["--bootstrap-server", bootstrap, "--group-id", group, "--topic", topic, "--group-protocol", "consumer"]

@@ -57,7 +57,7 @@ class Copier:
             self.kill()
 
     def start(self, *, stopping: bool = False) -> None:
-        """`stopping`: as soon as it has told of a first transaction, until `go_on`."""
+        """`stopping`: as soon as it has reported a first transaction, until `go_on`."""
         self._stopping = stopping
         self.stopped = False
         self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

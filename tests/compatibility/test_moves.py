@@ -320,7 +320,7 @@ def test_a_topic_deleted_during_a_move_goes_when_that_ends(cluster, tidelog, fil
 
 
 def live(bootstrap):
-    """The brokers that the controller has told the others of."""
+    """The brokers that the controller has announced to the others."""
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=PATIENCE_S).brokers
 
 

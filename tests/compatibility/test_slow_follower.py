@@ -48,7 +48,7 @@ class Seen:
 
 
 class Writer:
-    """Sends one record at a time and tells what became of it."""
+    """Sends one record at a time and reports what became of it."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         usual = {"acks": "all", "log_level": 0, "retries": 0, "enable.idempotence": False, "linger.ms": 0}

@@ -1,4 +1,4 @@
-"""Listeners: what a broker opens, what it tells clients, and the brokers' own listener beside the clients'."""
+"""Listeners: what a broker opens, what it advertises to clients, and the brokers' own listener beside the clients'."""
 
 import pytest
 

@@ -80,7 +80,7 @@ class Chaos:
         self.submit(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=500))
 
     def alter(self):
-        """A leader, by what it was told, wishes for some ISR with the epochs it knows."""
+        """A leader, by what it knows, proposes some ISR with the epochs it knows."""
         for broker in self.controllers()[:1]:
             known = list(broker.controller.active.term.cluster.partitions())
             if not known:

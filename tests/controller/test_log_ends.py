@@ -45,7 +45,7 @@ def test_the_ends_of_all_candidates_are_known_once_all_reported(named):
 
 @pytest.mark.parametrize("named", [True, False], ids=["names its life", "of an earlier version"])
 def test_an_answer_of_a_life_that_is_over_is_none(named):
-    """It had told its end, then lost its power and its tail, and was back before the answer came."""
+    """It had reported its end, then lost its power and its tail, and was back before the answer came."""
     logs, partition, term = asked()
     term.cluster.lives = {0: Life(20), 1: Life(31)}
     logs.set(term, partition, (0, 1))

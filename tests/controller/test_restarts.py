@@ -1,4 +1,4 @@
-"""The oldest truncation generation brings the controller of its time, which does not tell processes apart."""
+"""The oldest truncation generation brings the controller of its time, which does not distinguish processes."""
 
 from tidelog.controller.leaders import Life, counts, elect
 from tidelog.controller.tree import LeadershipState

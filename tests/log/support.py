@@ -69,7 +69,7 @@ def end_of(held):
 
 
 def flush(log):
-    """What the node does: sync the files in order, then tell the log; the recovery point that it would checkpoint."""
+    """What the node does: sync the files in order, then notify the log; the recovery point that it would checkpoint."""
     end = log.log_end_offset
     for file in log.unsynced():
         file.sync()

@@ -42,7 +42,7 @@ def compacted(disk):
 
 @pytest.mark.parametrize("recovery_point", [0, 3, 6, 7])
 def test_epochs_whose_batches_compaction_removed_are_known_after_a_kill(recovery_point):
-    """A follower that parted in epoch 1 is to be told where that ended: seed 6600091 kept what was never committed."""
+    """A follower that parted in epoch 1 must learn where that ended: seed 6600091 kept what was never committed."""
     disk = sim_disk()
     before = list(compacted(disk).epochs)
     assert before == [(0, 0), (1, 1), (4, 2), (6, 5)]

@@ -1,4 +1,4 @@
-"""Compaction as a broker does it: chosen by itself, in slices, written down, and told where it cannot be done."""
+"""Compaction as a broker does it: chosen by the broker, in slices, checkpointed, and reported where it cannot be done."""
 
 from random import Random
 

@@ -12,7 +12,7 @@ from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitio
 
 @pytest.fixture
 def heard(monkeypatch):
-    """What the group coordinator is told, in order."""
+    """The calls of the group coordinator, in order."""
     told = []
     for name in ("elected", "loaded", "resigned"):
         monkeypatch.setattr(

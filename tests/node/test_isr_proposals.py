@@ -30,7 +30,7 @@ def refused(partition, code):
 
 
 def test_the_high_watermark_moves_when_a_laggard_has_left():
-    """The metadata that tells of the new ISR may come before the answer, and an idle partition has no other occasion."""
+    """The metadata with the new ISR may come before the answer, and an idle partition has no other occasion."""
     leader = lead(held())
     append(leader, b"m")
     fetched(leader, B, 1)

@@ -26,7 +26,7 @@ KINDS = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
 
 
 def role(broker, number):
-    """The code for the one partition that the LeaderAndIsr tells of, or for all of it."""
+    """The code for the one partition that the LeaderAndIsr names, or for all of it."""
     answer = broker.answers[number]
     return answer.error_code or answer.topics[0].partition_errors[0].error_code
 
@@ -121,7 +121,7 @@ def test_the_refusal_does_no_harm_to_the_connection():
 
 
 def elect(broker, epoch):
-    """The store tells of this controller's epoch."""
+    """The store confirms this controller's epoch."""
     data = tree.format_controller_epoch(epoch)
     if broker.session.apply([Write(tree.CONTROLLER_EPOCH, data)]).outcome != "ok":
         assert broker.session.apply([Create(tree.CONTROLLER_EPOCH, data)]).outcome == "ok"

@@ -1,4 +1,4 @@
-"""What a broker tells the controller that looks for the most complete log (rule 8)."""
+"""What a broker reports to the controller that looks for the most complete log (rule 8)."""
 
 from tests.node.one_broker import CONTROLLER, TOPIC
 from tests.node.test_peers_that_hang import registered
@@ -23,7 +23,7 @@ def log_end(broker, epoch):
 
 
 def test_a_leader_reports_its_end_when_it_knows_that_it_leads_no_more():
-    """Seed 3009822: before, it may append behind what it told."""
+    """Seed 3009822: before, it may append behind what it reported."""
     broker = registered()
     assert broker.node.broker.broker_epoch != NO_EPOCH
     broker.lead()

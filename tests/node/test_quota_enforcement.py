@@ -1,4 +1,4 @@
-"""Quotas on a real broker: who is over one is told so and not heard for as long; nobody else is."""
+"""Quotas on a real broker: who exceeds one is throttled and muted for as long; nobody else is."""
 
 import pytest
 

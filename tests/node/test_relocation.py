@@ -96,7 +96,7 @@ def test_a_replica_moves_with_all_that_it_knows_and_serves_meanwhile():
 
 
 def test_a_copy_knows_where_epochs_began_whose_first_records_compaction_took():
-    """Seed 100033. Else it would tell a follower that an epoch before reached as far as the first record left."""
+    """Seed 100033. Otherwise it would report to a follower that an epoch before reached as far as the first record left."""
     options = {"log_cleanup_policy": "compact", "log_cleaner_min_cleanable_ratio": "0", "log_segment_bytes": 100_000}
     broker = broker_of(count=0, **options)
 
@@ -185,7 +185,7 @@ def test_a_replica_that_comes_later_is_created_where_it_was_requested():
 
 
 def test_a_replica_that_is_being_created_may_be_asked_to_be_where_it_will_be():
-    """Metadata may tell of a topic before its replica is opened here: the folder that is wished is the one it gets."""
+    """Metadata may list a topic before its replica is opened here: the requested folder is the one it gets."""
     broker = broker_of(count=1)
 
     def told(index, *replicas):

@@ -1,4 +1,4 @@
-"""A bit that turned in an old segment: found when read, told of, mended from another replica, never given out."""
+"""A bit that turned in an old segment: found when read, reported, repaired from another replica, never served."""
 
 import pytest
 

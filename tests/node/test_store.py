@@ -1,4 +1,4 @@
-"""The node's side of the metadata store: what was wished while there is no session, and what nobody knows of."""
+"""The node's side of the metadata store: requests while there is no session, and unknown outcomes."""
 
 from tests.node.one_broker import OneBroker
 from tidelog.controller import tree

@@ -1,4 +1,4 @@
-"""Replicas that were moved elsewhere while their broker was away, or while no controller could tell it."""
+"""Replicas that were moved elsewhere while their broker was away, or while no controller could reach it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Regression stories: each `*.txt` here is told, and every command must tell what stands below it.
+"""Regression stories: each `*.txt` here is played, and every command must print what is below it.
 
 `pytest tests/scenarios --rewrite-scenarios` writes down what is told now; look at the difference before you commit it.
 A bug that a seed found is told here as the smallest story: the seed proves, the story explains.
@@ -14,7 +14,7 @@ from tidelog.lab.language import read, rewritten
 
 HERE = Path(__file__).parent
 QUIET = ["ok"]
-"""What a command is expected to tell that has nothing to tell."""
+"""The expected output of a command that prints nothing."""
 
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.txt")), ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""The page of metrics: a real broker's, and what three brokers tell of records, groups and replicas."""
+"""The page of metrics: a real broker's, and what three brokers report of records, groups and replicas."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def values(text):
 
 
 class Pages:
-    """What all brokers of a cluster tell, each on its own loop."""
+    """What all brokers of a cluster report, each on its own loop."""
 
     def __init__(self, cluster):
         self._cluster = cluster

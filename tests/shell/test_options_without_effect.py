@@ -1,4 +1,4 @@
-"""What a configuration says in vain is told once, in the broker's log."""
+"""Options without an effect are reported once, in the broker's log."""
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.shell.broker import BrokerProcess

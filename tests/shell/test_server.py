@@ -51,7 +51,7 @@ def test_frames_come_back_in_order_however_the_stream_is_cut():
 
 
 def test_clients_are_served_once_the_node_knows_the_cluster():
-    """A broker that had just started told librdkafka of a cluster without brokers, which then asked nobody any more."""
+    """A broker that had just started reported a cluster without brokers to librdkafka, which then contacted no broker."""
     with serving(knows_cluster=False) as running, running.connect() as client:
         client.sendall(framed(b"early"))
         running.wish()

@@ -46,7 +46,7 @@ class Driver:
         self._command += ["--checkpoint", str(self.checkpoint), "--every", "100 milliseconds"]
 
     def finish(self, **options):
-        """Go on after the kills until everything is done; what is told of the way."""
+        """Go on after the kills until everything is done; returns the progress reports."""
         told, terminating = io.StringIO(), signal.getsignal(signal.SIGTERM)
         with pytest.MonkeyPatch.context() as patch, redirect_stderr(told):
             patch.setattr(session, "session", self._shared)

@@ -150,7 +150,7 @@ def written(bootstrap: str, topic: str) -> int:
 
 @pytest.fixture(scope="module")
 def figures() -> Iterator[dict[str, Counter[str]]]:
-    """Sums by victim, told when all runs are through."""
+    """Sums by victim, printed when all runs are through."""
     sums: dict[str, Counter[str]] = {}
     yield sums
     for what in sorted(sums):

@@ -63,7 +63,7 @@ class Watched:
         return wait_for(answer, f"an answer to {operation}")
 
     def told(self, path):
-        """Wait until a change at the path was told."""
+        """Wait until a change at the path was notified."""
         self.until(lambda: path in self.store.events(), path)
 
 

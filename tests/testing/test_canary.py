@@ -70,7 +70,7 @@ def controller_epoch(cluster):
 
 
 def push_to_all(cluster, **values):
-    """Each kind of push to the port between brokers of each broker, in which nothing is told; the codes of the answers."""
+    """Each kind of push to the port between brokers of each broker, with nothing in it; the codes of the answers."""
     codes = set()
     for broker in cluster.brokers:
         connection = Connection(broker.brokers_port)

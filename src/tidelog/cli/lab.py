@@ -81,11 +81,11 @@ def run(
     wanted = {name: value for name, value in given.items() if value is not None} | dict(map(_pair, knobs))
     try:
         found = _find(story)
-        telling = tell(found, wanted, ended=None if logs is None else lambda play: export_disks(play, logs))
+        playback = tell(found, wanted, ended=None if logs is None else lambda play: export_disks(play, logs))
         if html is not None:
-            _write(found, telling, html)
+            _write(found, playback, html)
         else:
-            _draw(telling, by_step=by_step and _is_terminal())
+            _draw(playback, by_step=by_step and _is_terminal())
     except (StoryError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -109,35 +109,35 @@ def _find(story: str) -> "Story":
     return find(story)
 
 
-def _write(story: "Story", telling: "Playback", path: Path) -> None:
+def _write(story: "Story", playback: "Playback", path: Path) -> None:
     """Write the page; an older generation of truncation is shown beside the current one if both have the same steps."""
     from tidelog.lab.engine import tell
     from tidelog.lab.page import write
 
-    playbacks = [telling]
-    if telling.knobs.get("truncation", SAFE) != SAFE:
-        beside = tell(story, {**telling.knobs, "truncation": SAFE})
-        if len(beside.steps) == len(telling.steps):
+    playbacks = [playback]
+    if playback.knobs.get("truncation", SAFE) != SAFE:
+        beside = tell(story, {**playback.knobs, "truncation": SAFE})
+        if len(beside.steps) == len(playback.steps):
             playbacks.append(beside)
     write(playbacks, path)
-    click.echo(f"{path}: {' '.join(telling.verdict.sentences)}")
+    click.echo(f"{path}: {' '.join(playback.verdict.sentences)}")
 
 
-def _draw(telling: "Playback", *, by_step: bool) -> None:
+def _draw(playback: "Playback", *, by_step: bool) -> None:
     from rich.console import Console
 
     from tidelog.cli import lab_drawing
 
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-    _print(console, lab_drawing.heading(telling))
-    for step in telling.steps:
+    _print(console, lab_drawing.heading(playback))
+    for step in playback.steps:
         _print(console, lab_drawing.step(step))
         if by_step:
             if step.number == 1:
                 console.print(HINT, style="dim")
             if click.getchar() == QUIT:
                 return
-    _print(console, lab_drawing.verdict(telling.verdict))
+    _print(console, lab_drawing.verdict(playback.verdict))
 
 
 def _print(console: "Console", lines: "Iterable[Text]") -> None:

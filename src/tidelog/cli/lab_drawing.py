@@ -16,12 +16,12 @@ HIGH_WATERMARK, BETWEEN = "┃", "│"
 ROLE_WIDTH = 9
 
 
-def heading(telling: Playback) -> Iterator[Text]:
-    yield Text(telling.title or telling.name, "bold")
-    if telling.source:
-        yield Text(f"from {telling.source}", "dim")
-    if telling.knobs:
-        yield Text(" ".join(f"{name}={value}" for name, value in telling.knobs.items()), "dim")
+def heading(playback: Playback) -> Iterator[Text]:
+    yield Text(playback.title or playback.name, "bold")
+    if playback.source:
+        yield Text(f"from {playback.source}", "dim")
+    if playback.knobs:
+        yield Text(" ".join(f"{name}={value}" for name, value in playback.knobs.items()), "dim")
 
 
 def step(shown: Step) -> Iterator[Text]:

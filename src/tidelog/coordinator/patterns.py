@@ -32,7 +32,7 @@ class PatternProblem(Exception):
 
 
 class Matcher:
-    """Tells whether a whole text matches a pattern."""
+    """Decides whether a whole text matches a pattern."""
 
     __slots__ = ("_known", "_match", "size")
 

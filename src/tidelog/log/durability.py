@@ -66,7 +66,7 @@ class Flush:
 
 class Durability:
     """Every record below `recovery_point`, its indexes and its epochs are durable. `started` is the log's end at the
-    last flush, `since` its time, and `now` the time of the last call (monotonic ms). `epochs_synced` tells whether the
+    last flush, `since` its time, and `now` the time of the last call (monotonic ms). `epochs_synced` is whether the
     `leader-epoch-checkpoint` on disk is durable."""
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""What a broker tells `tidelog explain`: its last events, and what no API of Kafka's says."""
+"""What a broker reports to `tidelog explain`: its last events, and what no API of Kafka's has."""
 
 import json
 

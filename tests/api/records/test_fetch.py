@@ -1,4 +1,4 @@
-"""Fetch: sessions that tell news only (KIP-227), waiting without polling, followers, and reads from followers."""
+"""Fetch: sessions that report only changes (KIP-227), waiting without polling, followers, and reads from followers."""
 
 from threading import get_ident
 

@@ -1,4 +1,4 @@
-"""ListOffsets: first, last and by time; what a new leader may not tell yet (rule 9); epochs (rule 7)."""
+"""ListOffsets: first, last and by time; what a new leader may not report yet (rule 9); epochs (rule 7)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When an answer about a transaction counts: a marker that overtakes it tells of a transaction that is over."""
+"""When an answer about a transaction counts: a marker that overtakes it belongs to a transaction that is over."""
 
 from types import SimpleNamespace
 

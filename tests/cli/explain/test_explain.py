@@ -1,4 +1,4 @@
-"""`tidelog explain` on a real cluster: what is told when brokers die, a deletion waits, and a group stands."""
+"""`tidelog explain` on a real cluster: its findings when brokers die, a deletion waits, and a group makes no progress."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`tidelog explain` on a real Apache Kafka: what its own APIs tell."""
+"""`tidelog explain` on a real Apache Kafka: with what its own APIs report."""
 
 from tests.waiting import wait_for
 

@@ -311,7 +311,7 @@ class GroupHarness:
         return self.send(request, 9)
 
     def positions(self, group="g", topics: dict[str, list[int]] | None = None, **how) -> dict[tuple[str, int], int]:
-        """What an OffsetFetch tells."""
+        """What an OffsetFetch returns."""
         (answer,) = self.answers[self.fetch(group, topics, **how)].groups
         assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
         return {

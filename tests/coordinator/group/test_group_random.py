@@ -94,7 +94,7 @@ class Run:
         self.sent[token] = ("sync", name, (who.member, who.generation))
 
     def settle(self, name, _, count):
-        """Some clients join, and sync once they were told of their generation."""
+        """Some clients join, and sync once they know their generation."""
         members = [self.clients[name, number] for number in range(count)]
         for who in [*members, *members]:
             self.join(name, who, 0)
@@ -195,7 +195,7 @@ class Run:
         self.assigned = {key: owners for key, owners in self.assigned.items() if key[0] != name}
 
     def check_acknowledged(self):
-        """What is fetched is the last acknowledged attempt, or a later one whose outcome nobody was told."""
+        """What is fetched is the last acknowledged attempt, or a later one whose outcome nobody knows."""
         for name, attempts in self.attempts.items():
             found = self.harness.positions(name).get(("t", 0))
             assert found in attempts[self.acknowledged[name] :], (found, attempts, self.acknowledged[name])

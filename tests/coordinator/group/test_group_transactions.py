@@ -1,4 +1,4 @@
-"""Positions committed in transactions: they count when a marker says so, and nobody is told an older one meanwhile."""
+"""Positions committed in transactions: they count when a marker says so, and nobody reads an older one meanwhile."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def commit(harness, offset, producer=1, *, group="g", **who):
 
 
 def end(harness, producer=1, *, committed):
-    """The leader appends a marker, as the transaction's coordinator asks, and tells the group's."""
+    """The leader appends a marker, as the transaction's coordinator requests, and notifies the group's."""
     marker = build_marker(Marker(committed, 0), timestamp=0, producer_id=producer, producer_epoch=0)
     first, _ = harness.log.append(marker)
     done = harness.coordinator.transaction_ended(0, first, producer, harness.now, committed=committed)

@@ -65,7 +65,7 @@ def test_when_none_counts_the_most_complete_leads_once_all_are_back():
 
 
 def test_an_unclean_election_while_a_member_is_away_again_allows_loss():
-    """Seed 3007302: it was back once, and what it holds was not seen when another one was elected on a wish."""
+    """Seed 3007302: it was back once, and what it holds was not seen when another one was elected on request."""
     logs = [replica(1, ((5, 0), (5, 0)), epochs=((0, 0),)), replica(2, ((5, 0),), epochs=((0, 0),))]
     assert elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs, unclean=True).awaits_rebase
     assert not elect(state(1, 2, (1,), (21,)), lives=NEW, replicas=logs).awaits_rebase

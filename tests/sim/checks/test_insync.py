@@ -1,4 +1,4 @@
-"""I15, I16 and I47 can be broken: who may join an ISR, by whose wish, and what a member has."""
+"""I15, I16 and I47 can be broken: who may join an ISR, by whose proposal, and what a member has."""
 
 import pytest
 

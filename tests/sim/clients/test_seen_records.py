@@ -1,4 +1,4 @@
-"""What applications were told about records is held against each other."""
+"""What applications received of records is compared."""
 
 import pytest
 
@@ -12,7 +12,7 @@ PLACE = TopicPartition("t", 0)
 
 
 class Nobody(Suite):
-    """Looks at no broker; notes what it is told."""
+    """Looks at no broker; notes what it receives."""
 
     def __init__(self):
         super().__init__()

@@ -22,7 +22,7 @@ SEED_BYTES = 32
 
 
 class Known(NamedTuple):
-    """A credential that brokers have: they do not tell more of it."""
+    """A credential that brokers have: they report nothing more of it."""
 
     mechanism: str
     iterations: int

@@ -62,7 +62,9 @@ class SslOptions(Options):
     ssl_keystore_location = string(None, "File with the broker's key and certificates.", dynamic=PER_BROKER)
     ssl_keystore_password = password("Password of the key file.", dynamic=PER_BROKER)
     ssl_keystore_type = string(
-        "JKS", "Format of the key file: PEM, or PKCS12 or JKS, which the content tells apart.", dynamic=PER_BROKER
+        "JKS",
+        "Format of the key file: PEM, or PKCS12 or JKS, detected from the content.",
+        dynamic=PER_BROKER,
     )
     ssl_principal_mapping_rules = string("DEFAULT", "Rules that map a certificate's name to a principal.")
     ssl_protocol = string("TLSv1.3", "TLS version of new contexts.", dynamic=PER_BROKER, ignored=True)
@@ -76,7 +78,7 @@ class SslOptions(Options):
     ssl_truststore_password = password("Password of the file with trusted certificates.", dynamic=PER_BROKER)
     ssl_truststore_type = string(
         "JKS",
-        "Format of the file with trusted certificates: PEM, or PKCS12 or JKS, which the content tells apart.",
+        "Format of the file with trusted certificates: PEM, or PKCS12 or JKS, detected from the content.",
         dynamic=PER_BROKER,
     )
 

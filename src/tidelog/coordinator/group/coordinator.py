@@ -56,7 +56,7 @@ from tidelog.wire.messages.transactions.txn_offset_commit import TxnOffsetCommit
 
 class Caller(NamedTuple):
     """The sender of a request, and its version. `partitions` is the size of the group topic in the cluster metadata, 0
-    if it does not exist yet. `may_describe` tells whether the sender may know of a topic; None: of all."""
+    if it does not exist yet. `may_describe` returns whether the sender may see a topic; None: all."""
 
     client_id: str = ""
     client_host: str = ""

@@ -66,7 +66,9 @@ def decode_commits(batches: Iterator[Any]) -> Iterator[Any]:
         yield pa.RecordBatch.from_pylist([commit._asdict() for commit in found], schema)
 
 
-TELLS = "name string, topic string, partition int, committed bigint, end bigint, lag bigint, at bigint, since bigint"
+REPORT_COLUMNS = (
+    "name string, topic string, partition int, committed bigint, end bigint, lag bigint, at bigint, since bigint"
+)
 """The columns of a value of either topic besides `kind`."""
 
 
@@ -111,7 +113,7 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     def tabulate() -> Any:
         from pyspark.sql import functions as f
 
-        row = f.from_json(f.col("value").cast("string"), TELLS).alias("row")
+        row = f.from_json(f.col("value").cast("string"), REPORT_COLUMNS).alias("row")
         rows = plan.records(spark, lags).select(row).select("row.*")
         rows = rows.withColumn("at", f.timestamp_millis("at")).withColumn("since", f.timestamp_millis("since"))
         folder = plan["table"] or str(plan.checkpoint / "lags")

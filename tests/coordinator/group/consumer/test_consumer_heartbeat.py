@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat of members of the consumer protocol: who may join, what they are told, how they go."""
+"""ConsumerGroupHeartbeat of members of the consumer protocol: who may join, what they receive, how they leave."""
 
 from base64 import urlsafe_b64decode
 

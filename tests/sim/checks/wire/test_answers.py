@@ -1,4 +1,4 @@
-"""I22, I24, I25 and the answers of I26 can be broken: what brokers tell clients."""
+"""I22, I24, I25 and the answers of I26 can be broken: what brokers answer clients."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is taken from the wire: who asked as a follower, from where an answer came, and what clients were told."""
+"""What is taken from the wire: who asked as a follower, from where an answer came, and what clients received."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""LeaderAndIsr (key 4): the controller tells a broker its partitions and their roles. Two fields are not Kafka's:
+"""LeaderAndIsr (key 4): the controller sends a broker its partitions and their roles. Two fields are not Kafka's:
 `push_number` ascends within the controller's epoch, and `isr_epochs` has the broker epoch with which each member of
 `isr` was found in sync, or is empty."""
 

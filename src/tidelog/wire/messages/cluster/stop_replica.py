@@ -1,4 +1,4 @@
-"""StopReplica (key 5): the controller tells a broker to stop or delete replicas. `push_number` and `topic_id` are not
+"""StopReplica (key 5): the controller has a broker stop or delete replicas. `push_number` and `topic_id` are not
 Kafka's: the one ascends within the controller's epoch, the other says which topic of that name is meant."""
 
 from tidelog.wire.message import api, array, boolean, int16, int32, int64, message, string, uuid

@@ -1,4 +1,4 @@
-"""UpdateMetadata (key 6): the controller tells every broker what the cluster is. `push_number` is not Kafka's: it
+"""UpdateMetadata (key 6): the controller sends every broker the cluster's metadata. `push_number` is not Kafka's: it
 ascends within the controller's epoch."""
 
 from tidelog.wire.message import api, array, boolean, int8, int16, int32, int64, message, string, uuid

@@ -1,4 +1,4 @@
-"""What members of a classic consumer group tell each other through the coordinator."""
+"""What members of a classic consumer group exchange through the coordinator."""
 
 from tidelog.wire.message import array, binary, data, int32, message, string
 
