@@ -8,7 +8,7 @@ import pytest
 from tests.compatibility.differential.batches import fields_of, seal, with_field
 from tests.log.support import options
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.log.inspection import INLINE_BYTES, Laborious, inspect, is_inspected, most_inflated, small_payload
+from tidelog.log.inspection import INLINE_BYTES, LargeBatch, inspect, is_inspected, most_inflated, small_payload
 from tidelog.log.rules import AppendRules
 from tidelog.wire import compression
 from tidelog.wire.records import HEADER_BYTES, LOG_APPEND_TIME, TRANSACTIONAL, Record, build, header, records
@@ -41,7 +41,7 @@ def code(error):
 def test_what_is_small_is_looked_at_at_once_and_what_is_large_is_not():
     small, large = batch(b"v" * 1000), batch(b"v" * INLINE_BYTES)
     assert b"v" * 1000 in small_payload(small, header(small))
-    with pytest.raises(Laborious):
+    with pytest.raises(LargeBatch):
         small_payload(large, header(large))
 
 
@@ -49,7 +49,7 @@ def test_what_is_small_is_looked_at_at_once_and_what_is_large_is_not():
 def test_a_few_bytes_that_inflate_to_many_are_not_looked_at_at_once(kind):
     bomb = batch(bytes(10 * INLINE_BYTES), kind=kind)
     tracemalloc.start()
-    with pytest.raises(Laborious):
+    with pytest.raises(LargeBatch):
         small_payload(bomb, header(bomb))
     assert tracemalloc.get_traced_memory()[1] < 20 * INLINE_BYTES
     tracemalloc.stop()

@@ -1,7 +1,7 @@
 """How a request with many entries is served: as several requests with a part of its entries each, one after the other,
-with other connections served in between. Their answers are put together to one.
+with other connections served in between. Their answers are merged into one.
 
-So a handler never sees more entries than it serves in a few milliseconds, and need not know of this. What a request
+So a handler never sees more entries than it serves in a few milliseconds, and needs no code for this. What a request
 means does not change, with two exceptions: not all of it happens at once, and an entry that is repeated more than twice
 counts as repeated twice (the last two, in one part: whether the last one wins or both are refused, it is as with all).
 """
@@ -18,9 +18,9 @@ from tidelog.wire.refusals import ENTRIES, ITSELF, Entries, entries_of, numbers_
 from tidelog.wire.source import STEP
 
 MOST_ENTRIES = 100_000
-"""Of all arrays of a request. They take some 100 MB together with their answers."""
+"""Entries of all arrays of a request. They take some 100 MB together with their answers."""
 MOST_WHOLE = 20_000
-"""Where nothing can be split: a request of another API, or one entry with arrays of its own."""
+"""Entries of a request that cannot be split: of another API, or with one entry that has arrays of its own."""
 MOST_OF = {
     32: 10_000,  # DescribeConfigs: 10 KB of answer for each
     33: 20_000,  # AlterConfigs

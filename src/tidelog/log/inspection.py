@@ -1,8 +1,9 @@
-"""Looking inside a batch: a compacted topic refuses records without a key, and a topic with its own `compression.type`
-keeps them in that.
+"""Inspect the records of a batch: a compacted topic refuses records without a key, and a topic with its own
+`compression.type` stores them in that.
 
-A few kilobytes may inflate to a hundred megabytes, and a small batch may hold a million records. So what is more than
-`INLINE_BYTES` is `Laborious`: `inspect` then runs on a thread, and the request waits. It depends on its arguments only.
+A few kilobytes may inflate to a hundred megabytes, and a small batch may hold a million records. So more than
+`INLINE_BYTES` raise `LargeBatch`: then `inspect` runs on a thread, and the request waits. Its result depends only on
+its arguments.
 """
 
 from tidelog.errors import ApiError, ErrorCode
@@ -22,18 +23,18 @@ from tidelog.wire.records import (
 )
 
 INLINE_BYTES = 64 * 1024
-"""Records up to this size are looked at on the event loop."""
+"""Records up to this size are inspected on the event loop."""
 _INLINE_COMPRESSED = 16 * 1024
-"""So many bytes of any codec are decompressed in a few milliseconds at most."""
+"""Decompressing this many bytes takes a few milliseconds at most, with any codec."""
 _INFLATED_PER_BYTE = 16
-"""The size of the largest batch, times this, is what a batch may inflate to where the broker must look inside."""
+"""An inspected batch may inflate to `max.message.bytes` times this."""
 _MOST_LISTED = 1000
-"""So many records without a key are named in an answer."""
+"""The number of records without a key that an answer names."""
 KEPT_ATTRIBUTES = 0xFFFF & ~COMPRESSION_MASK
 
 
-class Laborious(Exception):
-    """A batch that must not be looked at on the event loop."""
+class LargeBatch(Exception):
+    """The batch must not be inspected on the event loop."""
 
 
 def most_inflated(rules: AppendRules) -> int:
@@ -47,20 +48,20 @@ def is_inspected(batch: BatchHeader, rules: AppendRules) -> bool:
 
 
 def small_payload(buffer: Buffer, batch: BatchHeader) -> bytes:
-    """The records of the batch as they are encoded. Raises Laborious if they are large."""
+    """The records of the batch as they are encoded. Raises LargeBatch if they are large."""
     if batch.length - HEADER_BYTES > (INLINE_BYTES if batch.compression == Compression.NONE else _INLINE_COMPRESSED):
-        raise Laborious
+        raise LargeBatch
     try:
         return payload_of(buffer, batch, limit=INLINE_BYTES)
     except ApiError as error:
         if error.code == ErrorCode.MESSAGE_TOO_LARGE:
-            raise Laborious from error
+            raise LargeBatch from error
         raise
 
 
 def kept(records: Buffer, batch: BatchHeader, rules: AppendRules, *, from_client: bool) -> tuple[Buffer, BatchHeader]:
-    """The batch as the topic keeps it, at once; Laborious as above. Of the broker's own batches only the compression
-    may differ."""
+    """The batch as the topic keeps it, at once; raises LargeBatch as above. Of the broker's own batches only the
+    compression may differ."""
     result = None
     if from_client:
         result = inspect_payload(small_payload(records, batch), batch, rules)

@@ -177,7 +177,7 @@ class Log:
         inspected: AppendRules | None = None,
     ) -> Appended:
         """Append one batch, stamped with offset and epoch in place if it is writable. Raises ApiError with Kafka's code
-        before anything changes, and Laborious if it must be inspected by `rules` first, unless it was (`inspected`).
+        before anything changes, and LargeBatch if it must be inspected by `rules` first, unless it was (`inspected`).
         `transaction_version` is that of the ended transaction, or of the client."""
         self._check_usable()
         rules = self.rules

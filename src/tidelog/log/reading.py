@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, CorruptLog, ErrorCode
 from tidelog.log.index import BatchPosition
-from tidelog.log.inspection import Laborious, small_payload
+from tidelog.log.inspection import LargeBatch, small_payload
 from tidelog.log.scan import walk
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
@@ -174,7 +174,7 @@ def _look_up(segment: Segment, batch: BatchHeader, timestamp: int, start: int, k
     data = segment.file.read(batch.position, batch.length)
     try:
         payload = small_payload(data, header(data))
-    except Laborious:
+    except LargeBatch:
         raise Unread(batch, data, timestamp, start) from None
     return _look_up_in(payload, batch, timestamp, start)
 

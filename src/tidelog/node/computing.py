@@ -1,6 +1,6 @@
-"""Work that would hold up the event loop and depends on its arguments only: who waits for which result.
+"""Work that would hold up the event loop and depends on its arguments only: and who waits for which result.
 
-A request waits for `Signal(("computed", token))`; other parts give a function that gets the result.
+A request waits for `Signal(("computed", token))`; other parts pass a function that gets the result.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Computation:
 
 @dataclass(slots=True)
 class Computing:
-    """`wake` gives the signal that a result is there."""
+    """`wake` signals that a result is there."""
 
     effects: list[Effect]
     wake: Callable[[int], None]

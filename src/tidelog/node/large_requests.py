@@ -24,11 +24,11 @@ OWNER = "large"
 """The owner of those answers."""
 SLICE_NS = 4_000_000
 STEPS_A_TURN = 16
-"""Of all large requests together: between them, everything else has its turn."""
+"""Steps in a turn, of all large requests together: everything else is served in between."""
 MOST_ACTIVE = 4
-"""The others wait undecoded, so that a few hold memory at a time."""
+"""Requests that are decoded at a time. The others wait as frames, which need less memory."""
 MOST_WAITING_BYTES = 64 * 1024 * 1024
-"""Of the frames of all large requests. One more is refused."""
+"""Limit for the frames of all large requests together; a request above it is refused."""
 
 
 @dataclass(slots=True, eq=False)

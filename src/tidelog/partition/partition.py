@@ -205,7 +205,7 @@ class Partition:
         transaction_version: int = 0,
         inspected: AppendRules | None = None,
     ) -> Appended:
-        """Append as leader (rule 4). The caller calls `advance` once for all of its appends. Raises Laborious as
+        """Append as leader (rule 4). The caller calls `advance` once for all of its appends. Raises LargeBatch as
         `Log.append_as_leader`."""
         role = self.leading()
         if self.full:

@@ -1,4 +1,4 @@
-"""Batches that must be looked into off the event loop before their request can be answered.
+"""Batches that must be inspected off the event loop before their request can be answered.
 
 Meanwhile nothing else of its connection is served (`Context.blocks`), so that a producer's batches keep their order,
 and a client has only one request of this kind at a time, as in Kafka.
@@ -11,7 +11,7 @@ from tidelog.api.context import Computation, Context
 from tidelog.effects import Deferred, Signal
 
 _LONG_MS = 3_600_000
-"""A result always comes: this deadline only makes the request look again."""
+"""A result always comes: at this deadline the request only checks again."""
 
 
 def begin(context: Context, function: Callable[..., Any], *arguments: Any) -> Computation:
@@ -21,7 +21,7 @@ def begin(context: Context, function: Callable[..., Any], *arguments: Any) -> Co
 def wait_for(
     context: Context, computations: Sequence[Computation], size: int, proceed: Callable[..., Any], *arguments: Any
 ) -> Any:
-    """What `proceed` gives, once all results are there. Meanwhile so many bytes are kept for them."""
+    """Return what `proceed` returns, once all results are there. Meanwhile `size` bytes are kept for them."""
     return _proceed_or_wait(context, computations, size, proceed, arguments)
 
 

@@ -11,7 +11,7 @@ from tidelog.api.records import inspecting, transactional
 from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
 from tidelog.effects import Close, Committed, Condition, Deferred, Synced
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
-from tidelog.log.inspection import Laborious, inspect
+from tidelog.log.inspection import LargeBatch, inspect
 from tidelog.log.rules import AppendRules
 from tidelog.model import INTERNAL_TOPICS, TopicPartition
 from tidelog.partition.leader import Leader
@@ -57,7 +57,7 @@ class PendingAppend(NamedTuple):
 
 
 class PendingInspection(NamedTuple):
-    """A partition's answer that waits for a look into its batch by these rules."""
+    """A partition's answer that waits until its batch is inspected by these rules."""
 
     topic: str
     records: Buffer
@@ -67,7 +67,7 @@ class PendingInspection(NamedTuple):
 
 
 class Uninspected(NamedTuple):
-    """What has become of a request of which some batches are inspected: `request` is without its batches."""
+    """A request of which some batches are still being inspected: `request` is without its batches."""
 
     request: ProduceRequest
     response: ProduceResponse
@@ -104,7 +104,7 @@ def _append_all(
                 wait = _append(context, request, name, data.records, answer)
                 if wait is not None:
                     pending.append(wait)
-            except Laborious:
+            except LargeBatch:
                 inspections.append(_begin_inspection(context, name or "", data.records, answer))
             except ApiError as error:
                 _refuse(context, name or "", answer, error)
@@ -158,7 +158,7 @@ def _inspected(context: Context, waiting: Uninspected) -> ProduceResponse | Defe
             wait = _append(context, request, topic, records if result is None else result, answer, rules)
             if wait is not None:
                 pending.append(wait)
-        except Laborious:
+        except LargeBatch:
             again.append(_begin_inspection(context, topic, records, answer))
         except ApiError as error:
             _refuse(context, topic, answer, error)
@@ -176,8 +176,8 @@ def _append(
     answer: PartitionProduceResponse,
     inspected: AppendRules | None = None,
 ) -> PendingAppend | None:
-    """Append one partition's batch and fill in its answer; returns what it must wait for. Raises Laborious if the batch
-    must be inspected first, unless it was."""
+    """Append one partition's batch and fill in its answer; returns what it must wait for. Raises LargeBatch if the
+    batch must be inspected first, unless it was."""
     acks = request.acks
     if acks not in KNOWN_ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)

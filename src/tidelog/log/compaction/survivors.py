@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tidelog.errors import CorruptLog
 from tidelog.log.compaction.offset_map import OffsetMap
 from tidelog.log.compaction.steps import Steps, Worked, called
-from tidelog.log.inspection import INLINE_BYTES, Laborious, small_payload
+from tidelog.log.inspection import INLINE_BYTES, LargeBatch, small_payload
 from tidelog.log.producers import Producers
 from tidelog.log.recovery import marker_of
 from tidelog.log.transactions import Aborted
@@ -220,7 +220,7 @@ def payload_in(data: bytes | memoryview, batch: BatchHeader) -> Steps[bytes]:
         return payload_of(data, batch)
     try:
         return small_payload(data, batch)
-    except Laborious:
+    except LargeBatch:
         alone = bytes(data[batch.position : batch.end])
     payload: bytes = yield from called(payload_of, alone, header(alone))
     return payload
