@@ -5,11 +5,11 @@ them apart.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tidelog.api.context import Bill
+from tidelog.api.context import Bill, Context
 from tidelog.api.registry import APIS
 from tidelog.effects import FileSlice, Part
 from tidelog.node.authentication import Authentication
@@ -18,9 +18,8 @@ from tidelog.node.purgatory import Wait
 from tidelog.wire.codec import API_VERSIONS, encode_response
 from tidelog.wire.repeated import Repeated
 
-if TYPE_CHECKING:
-    from tidelog.node.large_requests import Work
-
+Steps = Generator[Any, Any, Any]
+"""How a large request is served (`large_requests`): it returns what a handler returns."""
 
 PAUSE_ABOVE = 500
 """A connection with more unanswered requests is not read until there are less than half as many. Kafka limits them by
@@ -147,6 +146,20 @@ class Ticket:
         if response is None or self.parts is not None:
             return self.parts
         return encode_response(self.key, answerable(self.key, self.version), self.correlation_id, response)
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """One large request. `context` is known once it is decoded; `answer` is that to the part it waited for."""
+
+    ticket: Ticket
+    steps: Steps
+    size: int
+    context: Context | None = None
+    number: int = 0
+    answer: Any = None
+    spent_ns: int = 0
+    ended: bool = False
 
 
 def answerable(key: int, version: int) -> int:

@@ -27,8 +27,8 @@ from tidelog.model import Time
 from tidelog.node.authentication import AUTHENTICATE, Authentication
 from tidelog.node.authorizer import Authorizer
 from tidelog.node.client_throttling import Billing, Muting
-from tidelog.node.connections import Connection, Ticket, answerable
-from tidelog.node.large_requests import OWNER, PART, LargeRequests, Steps, Work
+from tidelog.node.connections import Connection, Steps, Ticket, Work, answerable
+from tidelog.node.large_requests import OWNER, PART, LargeRequests
 from tidelog.node.purgatory import Purgatory
 from tidelog.security.sasl import SaslListener
 from tidelog.wire.codec import (

@@ -6,17 +6,13 @@ the request, and returns what a handler returns. Decoding is its first step: unt
 """
 
 from collections import deque
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from tidelog.alarms import Alarm
-from tidelog.api.context import Context
 from tidelog.errors import ProtocolViolation
 from tidelog.model import Time
-from tidelog.node.connections import Ticket
-
-Steps = Generator[Any, Any, Any]
+from tidelog.node.connections import Work
 
 PART = "part"
 """Yielded where the generator waits for the answer to a part of its request."""
@@ -29,20 +25,6 @@ MOST_ACTIVE = 4
 """Requests that are decoded at a time. The others wait as frames, which need less memory."""
 MOST_WAITING_BYTES = 64 * 1024 * 1024
 """Limit for the frames of all large requests together; a request above it is refused."""
-
-
-@dataclass(slots=True, eq=False)
-class Work:
-    """One request. `context` is known once it is decoded; `answer` is that to the part it waited for."""
-
-    ticket: Ticket
-    steps: Steps
-    size: int
-    context: Context | None = None
-    number: int = 0
-    answer: Any = None
-    spent_ns: int = 0
-    ended: bool = False
 
 
 class LargeRequests:
