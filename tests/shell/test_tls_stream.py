@@ -5,13 +5,14 @@ import socket
 import ssl
 from contextlib import suppress
 from socket import MSG_MORE
+from types import SimpleNamespace
 
 import pytest
 
 from tests.shell.authority import Authority, server_context, underscored
 from tidelog.effects import FileSlice
 from tidelog.shell import tls_stream
-from tidelog.shell.connections import connection
+from tidelog.shell.connections import connection, handshakes
 from tidelog.shell.connections.connection import ENCRYPTED_A_TURN, Outgoing
 from tidelog.shell.connections.traffic import READS_PER_TURN
 from tidelog.shell.disk import OsDisk
@@ -192,3 +193,27 @@ def test_a_read_decrypts_a_bounded_number_of_bytes(pair):
         client.send(bytes(SEND_BYTES))
     assert 0 < server.recv_into(bytearray(1 << 20)) <= RECEIVE_BYTES
     assert READS_PER_TURN * RECEIVE_BYTES <= 1 << 20
+
+
+def test_a_turn_of_the_loop_takes_a_bounded_time_of_handshakes(monkeypatch):
+    """Each step takes two thirds of a turn here: the second ends it, the others wait for the next."""
+    clock, stepped, scheduled = [0.0], [], []
+    monkeypatch.setattr(handshakes.time, "monotonic", lambda: clock[0])
+    taking = handshakes.Handshakes(
+        SimpleNamespace(call_soon=lambda function, *given: scheduled.append(function) or function)
+    )
+
+    def step(handshake):
+        stepped.append(handshake)
+        clock[0] += handshakes.TURN_S * 2 / 3
+
+    monkeypatch.setattr(taking, "_step", step)
+    waiting = [handshakes.Handshake(None, None, None, None) for _ in range(5)]
+    taking._unfinished.update(waiting)
+    for each in waiting:
+        taking._enqueue(each)
+    for turn in range(1, 4):
+        assert len(scheduled) == turn
+        scheduled[-1]()
+        assert stepped == waiting[: 2 * turn]
+    assert len(scheduled) == 3
