@@ -56,10 +56,12 @@ ALLOWED = (
         r"|metrics\.listener|process\.roles|leader\.imbalance\.per\.broker\.percentage|log\.format|zookeeper\.[A-Za-z.]+)\]",
     ),
     Allowed(
-        "Options",
+        "Finite limits",
         r"^all of the broker",
         r"configs\[(max\.connections|max\.connections\.per\.ip|queued\.max\.request\.bytes)\]",
     ),
     Allowed("Options of client metrics", r"^client metrics", r"results\[16/"),
+    Allowed("APIs of secured brokers", r"^ours \[ApiVersions", r"^api_keys\[(29|30|31)\]$"),
+    Allowed("Options of logins", r"^sasl\.jaas\.config = ", r"error_code$", "INVALID_REQUEST"),
     Allowed("Features", r"^ours \[ApiVersions", r"^(supported|finalized)_features"),
 )
