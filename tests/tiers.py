@@ -19,6 +19,7 @@ TIERS = {
 QUICK = ("unit", "cluster")
 EXHAUSTIVE = (
     "tests/audit/test_busy.py::*",
+    "tests/check/fuzz/test_frames.py::test_every_*",
     "tests/log/test_compaction.py::test_a_crash_at_any_operation_*",
     "tests/log/test_compaction.py::test_a_log_that_is_deleted_at_any_step_*",
     "tests/log/test_compaction.py::test_a_truncation_while_*",
@@ -66,6 +67,7 @@ PLACES = (
     ("tests/testing/*", "cluster"),
     ("tests/cli/*", "cluster"),
     ("tests/shell/*", "cluster"),
+    ("tests/check/fuzz/*", "unit"),
     ("tests/check/history/*", "unit"),
     ("tests/check/*", "cluster"),
     ("tests/audit/test_busy.py", "cluster"),

@@ -2,4 +2,5 @@
 
 `history` is pure: it reads a recorded history and judges it. `workload` runs real clients and records the history.
 `chaos` runs the workload while it injects faults into real processes. `replicas` audits the replicas afterwards.
+`fuzz` makes hostile requests.
 """

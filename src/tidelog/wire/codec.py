@@ -77,6 +77,8 @@ def request_in_steps(frame: Buffer, limit: int) -> Generator[None, None, tuple[R
     size = len(view)
     try:
         key, version, correlation_id, length = _HEADER.unpack_from(view)
+        if key == API_VERSIONS and not SCHEMAS[key].has(version):
+            return (*decode_request(frame), 0)
         reader = _requests.get((key, version)) or _request_reader(key, version)
         source, read = reader.choose_in_steps(frame, view, size)
         client_id, position = _rest_of_header(source, length, size, reader.flexible)
