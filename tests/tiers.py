@@ -54,6 +54,7 @@ PLACES = (
     ("tests/compatibility/test_dead_cleaner.py", "process"),
     ("tests/compatibility/test_delivery.py", "process"),
     ("tests/compatibility/test_documents.py", "process"),
+    ("tests/compatibility/test_fuzz.py", "process"),
     ("tests/compatibility/test_leader_kills.py", "process"),
     ("tests/compatibility/test_rot.py", "process"),
     ("tests/compatibility/test_slow_follower.py", "process"),

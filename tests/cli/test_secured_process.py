@@ -97,6 +97,7 @@ RUNS = {
     "check run": [
         (*CHECKED, "--seconds", "2", "--topics", "1", "--workers", "2", "--keep", "--out", "{folder}/history.jsonl")
     ],
+    "fuzz": [(*CHECKED, "--frames", "200", "--max-latency-ms", "60000")],
     "audit": [(*REACHED, "--local", "--json"), (*CHECKED, "--local", "--history", "{folder}/history.jsonl")],
 }
 """The command lines of each command that talks to brokers. They run in this order."""

@@ -107,6 +107,7 @@ COMMANDS = {
     "metadata": Command("tidelog.cli.metadata:metadata", "Inspect, edit, export and import cluster metadata."),
     "chaos": Command("tidelog.cli.chaos:chaos", "Inject faults into broker processes and check what clients saw."),
     "check": Command("tidelog.cli.check:check", "Run clients against a cluster and check what they saw."),
+    "fuzz": Command("tidelog.cli.fuzz:fuzz", "Send hostile requests to a cluster and check that it serves others."),
     "audit": Command("tidelog.cli.audit.audit_command:audit", "Compare the logs of all replicas of each partition."),
     "lab": Command("tidelog.cli.lab:lab", "Play replication stories on real brokers, step by step."),
     "pipeline": Command("tidelog.cli.pipeline:pipeline", "List and run Spark pipelines over topics."),
