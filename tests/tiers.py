@@ -23,6 +23,7 @@ EXHAUSTIVE = (
     "tests/log/test_compaction.py::test_a_crash_at_any_operation_*",
     "tests/log/test_compaction.py::test_a_log_that_is_deleted_at_any_step_*",
     "tests/log/test_compaction.py::test_a_truncation_while_*",
+    "tests/log/test_rotten_files.py::test_every_*",
     "tests/node/test_relocation.py::test_a_crash_at_any_operation_*",
     "tests/security/test_cve_classes.py::test_the_length_of_an_array*",
     "tests/sim/nemesis/test_kinds.py::test_every_kind_is_the_same_each_time_*",

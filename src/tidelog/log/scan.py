@@ -40,7 +40,8 @@ def walk(file: File, start: int, end: int, *, step: int = STEP_BYTES, torn: bool
 
 def find(file: File, start: int, end: int, offset: int) -> tuple[int, int] | None:
     """(position, length) of the first batch in [start, end) that ends at or after `offset`. As `walk`, but reads less
-    of each header: every fetch that is not near the end calls this."""
+    of each header: every fetch that is not near the end calls this. CorruptLog also if `start` is behind the batch with
+    `offset`, or at or behind the end: an index that is right never leads there, and records would be skipped."""
     position = start
     while position + HEADER_BYTES <= end:
         chunk = file.read(position, min(STEP_BYTES, end - position))
@@ -53,9 +54,11 @@ def find(file: File, start: int, end: int, offset: int) -> tuple[int, int] | Non
             if magic != MAGIC or length < HEADER_BYTES or position + length > end:
                 raise _damaged(file, position)
             if base_offset + last_offset_delta >= offset:
+                if position == start and start and base_offset > offset:
+                    raise _damaged(file, position)
                 return position, length
             position += length
-    if position < end:
+    if position != end or position == start > 0:
         raise _damaged(file, position)
     return None
 

@@ -253,10 +253,9 @@ class Segment:
         return BatchPosition(*at) if at else None
 
     def batch_at(self, offset: int) -> BatchHeader | None:
-        for batch in walk(self.file, self.offsets.floor(offset), self.size):
-            if batch.base_offset + batch.last_offset_delta >= offset:
-                return batch
-        return None
+        """The header of that batch."""
+        at = self.locate(offset)
+        return next(walk(self.file, at.position, at.position + at.length)) if at else None
 
     def estimate(self, offset: int) -> int:
         """The approximate position of the batch with `offset`: exact near the end, otherwise at most one index entry
