@@ -79,6 +79,13 @@ def test_a_token_is_created_for_its_requester_or_for_another(cluster):
     assert told == [made.token_id, other.token_id]
 
 
+def test_the_owner_is_whom_rules_and_the_tree_name(cluster):
+    made = create(cluster, "User:tenant:admin", owner_principal_type="User:tenant", owner_principal_name="admin")
+    owner = Principal("User", "tenant:admin")
+    assert (made.principal_type, made.principal_name) == owner
+    assert stored(cluster)[made.token_id].owner == owner
+
+
 def test_a_lifetime_beyond_all_time_is_cut(cluster):
     assert create(cluster, lifetime=(1 << 63) - 1).max_timestamp_ms == cluster.now.wall + 7 * DAY
     forever = FakeCluster(brokers=1, delegation_token_secret_key="s", delegation_token_max_lifetime_ms=(1 << 63) - 1)

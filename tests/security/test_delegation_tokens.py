@@ -43,6 +43,11 @@ def test_the_id_and_the_hmac_log_the_owner_in_with_either_mechanism_until_the_to
         assert made.account(mechanism, "id-2", 0) is None
 
 
+def test_the_token_of_an_owner_who_is_no_user_logs_nobody_in():
+    made = table(TOKEN._replace(owner=Principal("Group", "alice")))
+    assert made.account(scram.MECHANISMS["SCRAM-SHA-256"], "id-1", 0) is None
+
+
 def test_all_brokers_give_a_token_the_same_credential():
     mechanism = scram.MECHANISMS["SCRAM-SHA-256"]
     assert table(TOKEN).account(mechanism, "id-1", 0) == table(TOKEN).account(mechanism, "id-1", 0)

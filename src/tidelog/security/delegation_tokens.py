@@ -30,6 +30,12 @@ def principal_of(text: str) -> Principal:
     return Principal(kind, name)
 
 
+def owner_named(kind: str | None, name: str) -> Principal:
+    """The owner that a request names. It is the principal of both parts together, as rules and the tree name it: the
+    user `a:b` must not become the user `b` by saying that `User:a` is the type."""
+    return principal_of(f"{kind or ''}:{name}")
+
+
 class Token(NamedTuple):
     """Times are wall clock, in milliseconds. Its use ends at `expires_ms`, which can be moved up to `max_ms`."""
 
@@ -113,9 +119,9 @@ class TokenTable:
         return None if token_id is None else self._held[token_id].token
 
     def account(self, mechanism: scram.Mechanism, token_id: str, now_ms: int) -> scram.Account | None:
-        """Whom the token logs in, until it expires."""
+        """Whom the token logs in, until it expires. Kafka stored tokens of owners of any type; a login is a user's."""
         held = self._held.get(token_id)
-        if held is None or held.token.is_expired(now_ms):
+        if held is None or held.token.owner.type != USER or held.token.is_expired(now_ms):
             return None
         credential = held.credentials.get(mechanism.name)
         if credential is None:

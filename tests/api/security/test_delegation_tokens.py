@@ -96,6 +96,11 @@ def test_renewers_are_users():
     assert (answer.principal_name, answer.token_requester_principal_name) == ("alice", "alice")
 
 
+def test_no_other_division_of_its_name_makes_a_user_another_one():
+    request = CreateDelegationTokenRequest(owner_principal_type="User:tenant", owner_principal_name="admin")
+    assert handlers.owner_of(request, asked_by("User:tenant:admin")) == Principal("User", "tenant:admin")
+
+
 def test_a_thousand_principals_are_enough():
     renewers = [CreatableRenewers(principal_type="User", principal_name="g")] * 1001
     asking = asked_by("User:alice")

@@ -12,7 +12,7 @@ from tidelog.api.context import Context, Pending
 from tidelog.api.to_controller import submit
 from tidelog.errors import ErrorCode
 from tidelog.security.acls import AclOperation, ResourceType
-from tidelog.security.delegation_tokens import USER, Principal, Token, principal_of
+from tidelog.security.delegation_tokens import USER, Principal, Token, owner_named, principal_of
 from tidelog.wire.messages.security.delegation_tokens import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -114,7 +114,7 @@ def _is_broker(context: Context) -> bool:
 
 def owner_of(request: CreateDelegationTokenRequest, context: Context) -> Principal:
     if request.owner_principal_name:
-        return Principal(request.owner_principal_type or "", request.owner_principal_name)
+        return owner_named(request.owner_principal_type, request.owner_principal_name)
     return principal_of(context.principal)
 
 

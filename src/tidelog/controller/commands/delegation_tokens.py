@@ -13,7 +13,7 @@ from tidelog.controller.journal import Group, Steps, submit
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import id_text
 from tidelog.ports import Change, Create, Delete, Write
-from tidelog.security.delegation_tokens import USER, Principal, Token, principal_of
+from tidelog.security.delegation_tokens import USER, Principal, Token, owner_named, principal_of
 from tidelog.wire.messages.security.delegation_tokens import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -32,7 +32,7 @@ def create_token(term: ControllerTerm, request: CreateDelegationTokenRequest) ->
     requester = principal_of(request.requester)
     owner = requester
     if request.owner_principal_name:
-        owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
+        owner = owner_named(request.owner_principal_type, request.owner_principal_name)
     response = CreateDelegationTokenResponse(
         principal_type=owner.type,
         principal_name=owner.name,
