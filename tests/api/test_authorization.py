@@ -266,6 +266,15 @@ def test_an_id_that_is_not_known_is_for_the_handler_to_refuse(topic_id):
         assert refusal_codes(verdict) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
+def test_the_controller_is_not_asked_to_delete_a_topic_whose_id_this_broker_cannot_judge():
+    values = {"name": None, "topic_id": b"nobody knows it."}
+    verdict, _ = judge((20, 6, values, []), [])
+    assert is_refused(verdict)
+    assert refusal_codes(verdict) == {ErrorCode.UNKNOWN_TOPIC_ID}
+    verdict, _ = judge((20, 6, {"name": None, "topic_id": NO_ID}, []), [])
+    assert not is_refused(verdict)
+
+
 def test_until_the_rules_are_known_only_super_users_are_allowed():
     where = context()
     authorizer = Authorizer(

@@ -277,19 +277,22 @@ def _create_topics(request: Any, caller: Caller) -> Verdict | None:
 
 
 def _delete_topics(request: Any, caller: Caller) -> Verdict | None:
-    """A topic that is found by its id, and may not be described, keeps its name."""
+    """A topic that is found by its id, and may not be described, keeps its name. An id that is not known is refused
+    here: the controller may know it already, and asks nobody."""
     allowed, refusals = [], []
     for each in listed(request):
         named = isinstance(each, str) or each.name is not None
         name = each if isinstance(each, str) else caller.topic(each.name, each.topic_id)
-        if name is None or caller.may(DELETE, TOPIC, name):
+        is_unknown = name is None and each.topic_id != NO_ID
+        if not is_unknown and (name is None or caller.may(DELETE, TOPIC, name)):
             allowed.append(each)
             continue
         part = copy(request)
         entries = ENTRIES[key_of(request)][isinstance(each, str)]
         setattr(part, entries.requested, [each])
-        (refusal,) = refused(part, entries, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if not named and caller.sees(DESCRIBE, TOPIC, name):
+        code = ErrorCode.UNKNOWN_TOPIC_ID if is_unknown else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        (refusal,) = refused(part, entries, code)
+        if not named and name is not None and caller.sees(DESCRIBE, TOPIC, name):
             refusal.name = name
         refusals.append(refusal)
     if not refusals:
