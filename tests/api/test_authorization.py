@@ -1,5 +1,7 @@
 """Each API is refused without its ACLs, refused with every other operation, and allowed with exactly its own."""
 
+import tracemalloc
+
 import pytest
 
 from tests.api.fake_context import add_topic, context, image
@@ -287,6 +289,29 @@ def test_until_the_rules_are_known_only_super_users_are_allowed():
     assert authorizer.decide((ALICE, *asked)).allowed
     authorizer.update(AclIndex())
     assert not authorizer.decide((ALICE, *asked)).allowed
+
+
+def kept_bytes(authorizer, principal, names):
+    """What the broker keeps in memory of a principal who asks for these names."""
+    access = authorizer.access(principal, HOST)
+    access.allows(AclOperation.READ, ResourceType.TOPIC, "t")
+    tracemalloc.start()
+    try:
+        for name in names:
+            access.allows(AclOperation.READ, ResourceType.TOPIC, name)
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def test_names_that_clients_make_up_take_no_memory(monkeypatch):
+    monkeypatch.setattr("tidelog.node.authorizer.MAX_REMEMBERED", 100)
+    config = BrokerConfig({"node.id": "0", "super.users": "User:root"})
+    authorizer = Authorizer(config, [], lambda: Time(5, 6))
+    authorizer.update(AclIndex(rules(["Topic READ"])))
+    assert kept_bytes(authorizer, ALICE, (f"{number:032000d}" for number in range(90))) < 100_000
+    for principal in (ALICE, "User:root"):
+        assert kept_bytes(authorizer, principal, (f"{number:0200d}" for number in range(1000))) < 100_000
 
 
 def test_a_request_that_names_many_topics_logs_only_some_denials():

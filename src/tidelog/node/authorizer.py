@@ -30,7 +30,9 @@ from tidelog.security.acls import (
 from tidelog.wire.refusals import codes_in
 
 MAX_REMEMBERED = 100_000
-"""Clients choose the names that they ask for, so the memory of decisions must be bounded."""
+LONGEST_REMEMBERED = 255
+"""Characters of a name; topics have at most 249. Clients choose the names that they ask for, of up to 32 KiB each, so
+the memory of decisions must be bounded."""
 MAX_DENIALS_LOGGED = 20
 """In one second: a request can name a million topics."""
 
@@ -83,13 +85,13 @@ class Authorizer:
 
     def decide(self, question: _Question) -> Decision:
         principal, host, operation, resource_type, name = question
+        self._remembered += 1
+        if self._remembered > MAX_REMEMBERED:
+            self._forget()
         if principal in self._super_users:
             return SUPER_USER
         if self._index is None:
             return NOT_READY
-        self._remembered += 1
-        if self._remembered > MAX_REMEMBERED:
-            self._forget()
         return self._index.decide(principal, host, operation, resource_type, name, default=self._default)
 
     def allows_any(self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
@@ -169,7 +171,8 @@ class PrincipalAccess:
         decision = self._known.get(key)
         if decision is None:
             decision = authorizer.decide((self.principal, self._host, operation, resource_type, name))
-            self._known[key] = decision
+            if len(name) <= LONGEST_REMEMBERED:
+                self._known[key] = decision
         if api and (authorizer.is_debugging or not decision.allowed):
             authorizer.log((self.principal, self._host, operation, resource_type, name), api, decision)
         return decision.allowed
