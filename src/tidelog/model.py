@@ -33,6 +33,20 @@ def earliest(*moments: int | None) -> int | None:
     return first
 
 
+def canonical_host(host: str) -> str:
+    """An address in one of the forms that IPv6 has for it, which is that of sockets; an IPv4 address that was mapped to
+    IPv6 as such. A name is unchanged."""
+    if ":" not in host:
+        return host
+    from ipaddress import IPv6Address
+
+    try:
+        address = IPv6Address(host)
+    except ValueError:
+        return host
+    return str(address.ipv4_mapped or address)
+
+
 class TopicPartition(NamedTuple):
     topic: str
     partition: int

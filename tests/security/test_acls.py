@@ -45,6 +45,22 @@ def allows(rules, operation, name="orders", **more):
 
 
 @pytest.mark.parametrize(
+    ("written", "host", "expected"),
+    [
+        ("0:0:0:0:0:0:0:1", "::1", True),  # as Kafka's brokers know it
+        ("2001:DB8::1", "2001:db8::1", True),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("::2", "::1", False),
+        ("no:address", "::1", False),
+        ("10.0.0.2", "10.0.0.1", False),
+    ],
+)
+def test_a_deny_holds_however_the_address_is_written(written, host, expected):
+    rules = [rule("READ"), rule("READ", host=written, permission="DENY")]
+    assert allows(rules, "READ", host=host) is not expected
+
+
+@pytest.mark.parametrize(
     ("rules", "name", "expected"),
     [
         ([rule("READ", "orders")], "orders", True),

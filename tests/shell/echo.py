@@ -107,7 +107,7 @@ class Running:
 
 
 @contextmanager
-def serving(options=None, *, folder="/", store=None, exit_code=0, knows_cluster=True):
+def serving(options=None, *, folder="/", store=None, exit_code=0, knows_cluster=True, address="127.0.0.1"):
     """A server with one listener on a free port, until the block ends."""
     node = EchoNode()
     node.knows_cluster = knows_cluster
@@ -124,7 +124,7 @@ def serving(options=None, *, folder="/", store=None, exit_code=0, knows_cluster=
         submit=submit,
         fetch_keys=lambda url, done: None,
     )
-    door = bind("127.0.0.1", 0, 50)
+    door = bind(address, 0, 50)
     server.listen("PLAINTEXT", door, limited=True)
     running = Running(node, server, loop, door.getsockname()[1])
     thread = threading.Thread(target=running.run)

@@ -50,6 +50,17 @@ def test_frames_come_back_in_order_however_the_stream_is_cut():
         assert [receive_frame(client) for _ in frames] == frames
 
 
+@pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
+def test_a_client_has_its_ipv4_address_on_a_listener_of_both_kinds():
+    """Rules, quotas and limits name 127.0.0.1, not ::ffff:127.0.0.1."""
+    options = {"max.connections.per.ip.overrides": "127.0.0.1:1"}
+    with serving(options, address="::") as running, running.connect() as client, running.connect() as refused:
+        client.sendall(framed(b"hello"))
+        assert receive_frame(client) == b"hello"
+        refused.settimeout(PATIENCE_S)
+        assert is_closed(refused)
+
+
 def test_clients_are_served_once_the_node_knows_the_cluster():
     """A broker that had just started reported a cluster without brokers to librdkafka, which then contacted no broker."""
     with serving(knows_cluster=False) as running, running.connect() as client:

@@ -8,11 +8,11 @@ rate falls back to the quota. Only controller mutations are refused (KIP-599). W
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from ipaddress import ip_address
 from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.quotas import CLIENT_ID, FETCH, IP, MUTATION, PRODUCE, REQUEST, USER, Entity
+from tidelog.model import canonical_host
 
 _ABSENT = ""
 """The name of a type that an entity does not have; real names are never empty."""
@@ -38,7 +38,8 @@ class Limits:
         for entity, values in quotas:
             for name, bound in values.items():
                 if IP in entity:
-                    self.rates[_canonical(entity[IP])] = bound
+                    address = entity[IP]
+                    self.rates[address and canonical_host(address)] = bound
                 else:
                     self._bounds[name, entity.get(USER, _ABSENT), entity.get(CLIENT_ID, _ABSENT)] = bound
         self._found: dict[tuple[str, str, str], Limit | None] = {}
@@ -70,14 +71,6 @@ class Limits:
             if (bound := self._bounds.get((name, by_user, by_client))) is not None:
                 return Limit(bound, shared_by)
         return None
-
-
-def _canonical(address: str | None) -> str | None:
-    """An address as sockets report it; a host name is unchanged."""
-    try:
-        return address and str(ip_address(address))
-    except ValueError:
-        return address
 
 
 class WindowedRate:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from tidelog.model import canonical_host
+
 WILDCARD = "*"
 ANYBODY = "User:*"
 CLUSTER_NAME = "kafka-cluster"
@@ -106,7 +108,9 @@ class Acl(NamedTuple):
     permission: Permission
 
     def is_about(self, principal: str, host: str) -> bool:
-        return self.principal in (principal, ANYBODY) and self.host in (host, WILDCARD)
+        if self.principal not in (principal, ANYBODY):
+            return False
+        return self.host in (host, WILDCARD) or canonical_host(self.host) == canonical_host(host)
 
     def grants(self, operation: AclOperation) -> bool:
         """Whether it allows the operation, or denies it."""

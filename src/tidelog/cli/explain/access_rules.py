@@ -131,4 +131,5 @@ def _elsewhere(index: AclIndex, question: Question) -> Iterator[Finding]:
 
 
 def _is_elsewhere(acl: Acl, question: Question) -> bool:
-    return acl.is_about(question.principal, acl.host) and acl.host not in (WILDCARD, question.host)
+    principal = question.principal
+    return acl.is_about(principal, acl.host) and not acl.is_about(principal, question.host)

@@ -12,6 +12,7 @@ from tidelog.config.option import (
     string,
     strings,
 )
+from tidelog.model import canonical_host
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -19,7 +20,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 def connections_by_address(text: str) -> dict[str, int]:
     """`address:count,…` of max.connections.per.ip.overrides; ValueError if it is malformed."""
     pairs = [pair.rpartition(":") for pair in text.split(",") if pair.strip()]
-    return {host.strip(): int(count) for host, _, count in pairs}
+    return {canonical_host(host.strip()): int(count) for host, _, count in pairs}
 
 
 def _counts(text: str) -> str | None:

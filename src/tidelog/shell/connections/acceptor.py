@@ -20,6 +20,7 @@ from collections.abc import Callable
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.families.network_options import connections_by_address
 from tidelog.effects import SetConnectionLimits
+from tidelog.model import canonical_host
 from tidelog.node.quotas import WindowedRate
 from tidelog.shell.event_logger import EventLogger
 
@@ -154,7 +155,7 @@ class Acceptor:
             except OSError as error:
                 self._pause_after_error(listening, error)
                 return
-            self._admit(sock, listener, address[0], limited=limited)
+            self._admit(sock, listener, canonical_host(address[0]), limited=limited)
 
     def _admit(self, sock: socket.socket, listener: str, host: str, *, limited: bool) -> None:
         most = self._limits.overrides.get(host, self._limits.per_host)
