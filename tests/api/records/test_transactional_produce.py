@@ -3,7 +3,7 @@
 import pytest
 
 from tests.log.support import WALL
-from tests.node.one_broker import TOPIC, TOPIC_ID, OneBroker
+from tests.node.one_broker import CONTROLLER, TOPIC, TOPIC_ID, OneBroker
 from tests.node.test_new_coordinator import state
 from tests.node.test_peers_that_hang import answer, asked, dial
 from tidelog.errors import ErrorCode
@@ -30,9 +30,9 @@ CALMLY = ErrorCode.NOT_ENOUGH_REPLICAS
 """With which a producer comes again."""
 
 
-def batch(producer_id, sequence=0):
+def batch(producer_id, sequence=0, value=b"v"):
     return build(
-        [Record(0, WALL, b"k", b"v")],
+        [Record(0, WALL, b"k", value)],
         producer_id=producer_id,
         producer_epoch=0,
         base_sequence=sequence,
@@ -49,9 +49,9 @@ class Asking:
         self.broker.lead(isr=(0,))
         self.peer = None
 
-    def produce(self, *sequences, version=BY_NAME, partitions=(0, 1)):
+    def produce(self, *sequences, version=BY_NAME, partitions=(0, 1), value=b"v"):
         data = [
-            PartitionProduceData(index=index, records=batch(7, sequence))
+            PartitionProduceData(index=index, records=batch(7, sequence, value))
             for index, sequence in zip(partitions, sequences, strict=True)
         ]
         topics = [TopicProduceData(name=TOPIC, topic_id=TOPIC_ID, partition_data=data)]
@@ -76,7 +76,7 @@ class Asking:
         """A marker in this partition, of a transaction whose end raises no epoch."""
         topic = WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[index])
         marker = WritableTxnMarker(producer_id=7, producer_epoch=0, transaction_result=True, topics=[topic])
-        self.broker.send(WriteTxnMarkersRequest(markers=[marker]), version=1)
+        self.broker.send(WriteTxnMarkersRequest(markers=[marker]), CONTROLLER, version=1)
 
     def codes(self, number):
         (topic,) = self.broker.answers[number].responses
@@ -148,6 +148,27 @@ def test_nor_is_one_whose_transaction_ends_meanwhile():
     assert asking.coordinator_agrees() == [0]
     assert asking.codes(number) == {0: ErrorCode.NONE, 1: CALMLY}
     assert (asking.open(0), asking.open(1)) == (0, None)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_nor_is_one_whose_transaction_ends_while_its_batch_is_looked_into(is_open):
+    """The batch began a transaction that no coordinator knew: it stayed open, and no committed reader passed it."""
+    asking, large = Asking(), bytes(100_000)
+    asking.broker.configure("topics/t", cleanup_policy="compact")
+    if is_open:
+        asking.produce(0, partitions=(0,), version=VERIFIES)
+        asking.coordinator_agrees()
+    number = asking.produce(int(is_open), partitions=(0,), version=VERIFIES, value=large)
+    if not is_open:
+        asking.coordinator_agrees()
+    asking.ends(0)
+    asking.broker.computed()
+    assert asking.codes(number) == {0: CALMLY}
+    assert asking.open(0) is None
+    again = asking.produce(int(is_open), partitions=(0,), version=VERIFIES, value=large)
+    asking.coordinator_agrees()
+    asking.broker.computed()
+    assert asking.codes(again) == {0: ErrorCode.NONE}
 
 
 def test_a_partition_whose_transaction_is_open_is_written_though_others_are_asked_for():

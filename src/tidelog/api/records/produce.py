@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tidelog.api.context import Computation, Context
 from tidelog.api.records import inspecting, transactional
 from tidelog.api.records.leaders import MOVED, endpoints, find, present_leader
+from tidelog.api.transactions.verification import Guard
 from tidelog.effects import Close, Committed, Condition, Deferred, Synced
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.log.inspection import LargeBatch, inspect
@@ -27,7 +28,15 @@ from tidelog.wire.messages.records.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tidelog.wire.records import ATTRIBUTES_POSITION, COMPRESSION_MASK, MAGIC, MAGIC_POSITION, TRANSACTIONAL, header
+from tidelog.wire.records import (
+    ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
+    MAGIC,
+    MAGIC_POSITION,
+    TRANSACTIONAL,
+    BatchHeader,
+    header,
+)
 
 ACKS_NONE = 0
 KNOWN_ACKS = frozenset({ACKS_ALL, ACKS_NONE, 1})
@@ -61,9 +70,11 @@ class PendingInspection(NamedTuple):
 
     topic: str
     records: Buffer
+    batch: BatchHeader
     rules: AppendRules
     answer: PartitionProduceResponse
     computation: Computation
+    guard: Guard | None
 
 
 class Uninspected(NamedTuple):
@@ -150,9 +161,10 @@ def _inspected(context: Context, waiting: Uninspected) -> ProduceResponse | Defe
     """Append what passed. If the topic's options have changed meanwhile, it is inspected again."""
     request, response, pending, inspections, refused = waiting
     again: list[PendingInspection] = []
-    for topic, records, rules, answer, computation in inspections:
+    for topic, records, batch, rules, answer, computation, guard in inspections:
         result = computation.result
         try:
+            transactional.end_wait(guard, batch)
             if isinstance(result, ApiError):
                 raise result
             wait = _append(context, request, topic, records if result is None else result, answer, rules)
@@ -216,10 +228,12 @@ def _begin_inspection(
     context: Context, topic: str, records: Any, answer: PartitionProduceResponse
 ) -> PendingInspection:
     """With a copy of the batch: the view dies with this turn."""
-    batch = bytes(records)
-    rules = find(context.broker, topic, answer.index).log.rules
-    computation = inspecting.begin(context, inspect, batch, header(batch), rules)
-    return PendingInspection(topic, batch, rules, answer, computation)
+    copied = bytes(records)
+    batch, partition = header(copied), find(context.broker, topic, answer.index)
+    rules = partition.log.rules
+    computation = inspecting.begin(context, inspect, copied, batch, rules)
+    guard = transactional.begin_wait(context, batch, partition)
+    return PendingInspection(topic, copied, batch, rules, answer, computation, guard)
 
 
 def safe_end(partition: Partition, acks: int) -> int:

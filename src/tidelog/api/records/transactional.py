@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tidelog.api.context import Context
 from tidelog.api.transactions import verification
-from tidelog.api.transactions.verification import PendingVerification
+from tidelog.api.transactions.verification import Guard, PendingVerification
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.producers import RAISES_EPOCH
 from tidelog.model import TopicPartition
@@ -95,6 +95,20 @@ def _not_verified(context: Context, request: ProduceRequest, pending: PendingVer
     found = _transactional(request, context)
     names = [batch.name for batch in found if batch.name not in pending.guards and _unverified(context, batch)]
     return {name: ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction was not verified here") for name in names}
+
+
+def begin_wait(context: Context, batch: BatchHeader, partition: Partition) -> Guard | None:
+    """For a batch of a transaction that was verified, and is not appended yet: what a marker voids meanwhile."""
+    is_guarded = context.version < ADDS_SINCE and context.broker.config.transaction_partition_verification_enable
+    if not is_guarded or not batch.is_transactional or batch.producer_id < 0:
+        return None
+    return verification.guard(partition, batch.producer_id)
+
+
+def end_wait(guard: Guard | None, batch: BatchHeader) -> None:
+    """ApiError if the transaction has ended: the batch would begin another one, which nobody would end."""
+    if guard is not None and not guard.holds(batch.producer_id):
+        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction ended before its batch was appended")
 
 
 def _copy_records(request: ProduceRequest) -> None:

@@ -70,14 +70,14 @@ def request(
     *,
     verify_only: bool,
 ) -> PendingVerification:
-    guards = {partition.name: _guard(partition, producer_id) if verify_only else None for partition in partitions}
+    guards = {partition.name: guard(partition, producer_id) if verify_only else None for partition in partitions}
     question = context.broker.verifying.request(
         transactional_id, producer_id, epoch, list(guards), verify_only=verify_only
     )
     return PendingVerification(question, producer_id, guards)
 
 
-def _guard(partition: Partition, producer_id: int) -> Guard:
+def guard(partition: Partition, producer_id: int) -> Guard:
     producers = partition.log.producers
     return Guard(partition, producers, producers.guard(producer_id))
 
