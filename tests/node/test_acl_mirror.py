@@ -141,6 +141,19 @@ def test_more_changes_than_are_kept_are_all_found():
     assert ground.mirrored() == {pattern: set(ACLS) for pattern in PATTERNS}
 
 
+def test_a_change_is_found_after_another_program_removed_all_notifications():
+    """Kafka 3's tool removes those that are older than 15 minutes; then numbers begin anew."""
+    ground = Ground()
+    ground.write(PATTERNS[0], ACLS)
+    ground.settle()
+    ground.controller.apply([Delete(acl_tree.change_path(PatternType.LITERAL, 0))])
+    ground.settle()
+    ground.numbers[PatternType.LITERAL] = 0
+    ground.write(PATTERNS[0], ACLS[:1])
+    ground.settle()
+    assert ground.mirrored() == {PATTERNS[0]: {ACLS[0]}}
+
+
 def test_acls_that_nobody_can_read_deny_everything():
     """A DENY may have been among them."""
     ground = Ground()

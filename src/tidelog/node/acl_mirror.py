@@ -68,6 +68,8 @@ class AclMirror:
             return
         lists = result.values[len(_KINDS) :]
         numbers = {kind: acl_tree.change_numbers(_names(names)) for kind, names in zip(_KINDS, lists, strict=True)}
+        # Kafka 3's tool may have removed all: then the controller counts from 0 again.
+        self._seen |= {kind: -1 for kind, known in numbers.items() if not known}
         if self._read_all or any(self._has_gap(kind, known) for kind, known in numbers.items()):
             self._read_all = False
             self._submit(_LISTS, lambda result: self._read_everything(result, numbers))
