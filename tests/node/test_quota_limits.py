@@ -1,8 +1,13 @@
 """Whose quota holds: Kafka's eight places, the most specific first."""
 
+import tracemalloc
+
 import pytest
 
-from tidelog.node.quotas import MAX_CACHED_LIMITS, Limit, Limits
+from tidelog.config.broker import BrokerConfig
+from tidelog.node.client_throttling import Billing, Muting
+from tidelog.node.connections import Connection
+from tidelog.node.quotas import MAX_CACHED_LIMITS, Limit, Limits, Quotas
 
 RATE = "producer_byte_rate"
 ORDER = [
@@ -41,3 +46,18 @@ def test_what_clients_choose_is_remembered_within_bounds():
     for number in range(MAX_CACHED_LIMITS + 10):
         assert limits.of(RATE, "u", f"c{number}") == Limit(1.0, ("", f"c{number}"))
     assert len(limits._found) <= MAX_CACHED_LIMITS
+
+
+def test_long_ids_that_clients_choose_take_no_memory():
+    quotas = Quotas(BrokerConfig({"node.id": "0"}), lambda: 0)
+    quotas.update([({"client-id": None}, {"request_percentage": 1.0})])
+    billing, connection = Billing(quotas, Muting([])), Connection(1, "PLAINTEXT", "10.0.0.1", "User:alice")
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            bill = billing.open(connection, f"{number:032000d}", 100)
+            quotas.record_request(bill.user, bill.client_id, 18, size=100, answer=100, spent_ns=1, now=number)
+        del bill
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()

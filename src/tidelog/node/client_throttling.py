@@ -13,6 +13,9 @@ from tidelog.effects import Effect, FileSlice, Part, Pause
 from tidelog.model import Time
 from tidelog.node.connections import Connection, Ticket
 
+LONGEST_ID = 255
+"""Characters of a client id that count. It is remembered, and a client may choose another one of 32 KiB each time."""
+
 
 class Muting:
     """A connection that is also paused for another reason stays paused when its time is up."""
@@ -65,7 +68,8 @@ class Billing:
 
     def open(self, connection: Connection, client_id: str | None, size: int) -> Bill:
         """A request of that many bytes is served now."""
-        return Bill(user_of(connection.principal), client_id or "", size, self._quotas.stopwatch())
+        client = (client_id or "")[:LONGEST_ID]
+        return Bill(user_of(connection.principal), client, size, self._quotas.stopwatch())
 
     def wait(self, bill: Bill) -> None:
         """The work is done; its answer comes later."""
