@@ -159,9 +159,9 @@ def test_a_fenced_process_has_failed_for_certain_and_is_retired(cluster, tmp_pat
     place = target.create_topics(cluster.bootstrap, topics=1, partitions=1)
     recorder = Recorder(tmp_path / "h.jsonl", Header([tuple(place.partitions[0])]))
     shared = SharedState(1)
-    first, second = (
-        process.Process(place, recorder, shared, subscribes=False, transactional_id="taken-over") for _ in range(2)
-    )
+    # Where its two records go in two batches, the second one of a fenced producer ends by the delivery timeout.
+    given = {"subscribes": False, "transactional_id": "taken-over", "delivery_ms": process.DELIVERIES_MS[0]}
+    first, second = (process.Process(place, recorder, shared, **given) for _ in range(2))
     first.transact([0, 0], polls=False, aborts=False)
     assert (first.is_retired, recorder.outcomes[TXN, FAIL]) == (True, 1)
     second.transact([0, 0], polls=True, aborts=False)
