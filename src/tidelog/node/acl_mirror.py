@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tidelog.controller import acl_tree, tree
 from tidelog.effects import Effect, Event
+from tidelog.node.configs import names_of
 from tidelog.ports import Children, Node, Operation, Read, StoreResult, Watch
 from tidelog.security.acls import AclIndex, PatternType, ResourcePattern
 
@@ -67,7 +68,7 @@ class AclMirror:
             self._read_changes()
             return
         lists = result.values[len(_KINDS) :]
-        numbers = {kind: acl_tree.change_numbers(_names(names)) for kind, names in zip(_KINDS, lists, strict=True)}
+        numbers = {kind: acl_tree.change_numbers(names_of(names)) for kind, names in zip(_KINDS, lists, strict=True)}
         # Kafka 3's tool may have removed all: then the controller counts from 0 again.
         self._seen |= {kind: -1 for kind, known in numbers.items() if not known}
         if self._read_all or any(self._has_gap(kind, known) for kind, known in numbers.items()):
@@ -162,7 +163,3 @@ def _changed_pattern(kind: PatternType, node: object) -> ResourcePattern | None:
         return acl_tree.parse_change(kind, node.data) if isinstance(node, Node) else None
     except tree.UNREADABLE:
         return None
-
-
-def _names(value: object) -> list[str]:
-    return [str(name) for name in value] if isinstance(value, (list, tuple)) else []

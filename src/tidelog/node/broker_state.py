@@ -234,7 +234,8 @@ class BrokerState:
         self._node.config_changed(self.config)
 
     def start_session(self, session: int) -> None:
-        """A session with the store began. Whoever registers knows the ACLs: other brokers may send requests at once."""
+        """A session with the store began. The ACLs are read before a broker registers, because others may send it
+        requests at once."""
         self.configs.start()
         self.tokens.start()
         if self.acls is None:

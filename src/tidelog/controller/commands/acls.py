@@ -2,7 +2,7 @@
 and Kafka 3's tool may write beside this controller.
 
 A resource that changes is written together with the notification that makes every broker read it again. A malformed
-node counts as no ACLs here: whoever creates one for its resource replaces it.
+node counts as no ACLs here: creating an ACL for its resource replaces it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

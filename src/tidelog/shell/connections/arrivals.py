@@ -7,7 +7,7 @@
   request.
 - A request of some age must have kept up a rate (`Pace`), or its connection is closed. Time in which the broker itself
   did not read does not count. While others are starved, the rate is higher, and it counts for starved ones that hold
-  memory, too: whoever leaves requests unfinished cannot lock others out.
+  memory, too: a client that leaves requests unfinished cannot lock others out.
 """
 
 import asyncio

@@ -16,7 +16,7 @@ from tidelog.shell.connections import key_stores
 MOST_STORE_BYTES = 16 * 1024 * 1024
 
 Stores = BrokerConfig | ClientOptions
-"""Whoever has `ssl.*` options."""
+"""A broker or a client with `ssl.*` options."""
 
 
 class Key(NamedTuple):
