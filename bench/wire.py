@@ -14,11 +14,15 @@ from tidelog.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
-from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.records.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
 from tidelog.wire.records import Record, build
 
 PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS = 0, 2, 3, 19, 20, 44

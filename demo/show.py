@@ -12,7 +12,7 @@ from rich.table import Table
 from tidelog.client.admin import ANY
 from tidelog.errors import ApiError
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from tidelog.wire.messages.topics.metadata import DescribeTopicPartitionsRequest, TopicRequest
 
 LOOK_EVERY_S = 0.1
 STEP = 10

@@ -8,9 +8,14 @@ from itertools import cycle, islice
 from bench.sides import Side
 from bench.wire import HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Client, NotYet, find_coordinator, frame, patiently
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tidelog.wire.messages.groups.classic_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 
 MEMBERS = 3
 TEAMS = 20

@@ -11,12 +11,12 @@ from bench.sides import Side
 from bench.wire import PRODUCE, Client, NotYet, end_offsets, fresh_topic, leaders, patiently, records_for
 from tidelog.client.admin import ANY
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.topics.alter_partition_reassignments import (
+from tidelog.wire.messages.topics.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 BROKERS = 4
 REPLICAS = 500

@@ -9,29 +9,29 @@ from tidelog.api import change_audit
 from tidelog.api.change_audit import HIDDEN, changes
 from tidelog.api.registry import APIS
 from tidelog.wire.message import key_of
-from tidelog.wire.messages.cluster.alter_client_quotas import (
+from tidelog.wire.messages.cluster.brokers import UnregisterBrokerRequest
+from tidelog.wire.messages.cluster.client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
     EntryData,
     OpData,
 )
-from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
+from tidelog.wire.messages.cluster.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
 from tidelog.wire.messages.configs.alter_configs import AlterableConfig as AlterableConfigOfAll
 from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from tidelog.wire.messages.configs.incremental_alter_configs import AlterableConfig, IncrementalAlterConfigsRequest
 from tidelog.wire.messages.configs.incremental_alter_configs import AlterConfigsResource as IncrementalResource
-from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
-from tidelog.wire.messages.groups.offset_delete import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tidelog.wire.messages.records.delete_records import (
+from tidelog.wire.messages.groups.group_admin import DeleteGroupsRequest
+from tidelog.wire.messages.records.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
@@ -48,15 +48,22 @@ from tidelog.wire.messages.security.scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from tidelog.wire.messages.topics.alter_partition_reassignments import (
+from tidelog.wire.messages.topics.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
+    TopicPartitions,
 )
-from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 
 SECRET = "hunter2"
 

@@ -16,7 +16,7 @@ from tidelog.node.connections import Pipeline
 from tidelog.wire import codec
 from tidelog.wire.frames import FrameReader
 from tidelog.wire.messages import SCHEMAS
-from tidelog.wire.messages.cluster.api_versions import ApiVersion, ApiVersionsResponse
+from tidelog.wire.messages.cluster.features import ApiVersion, ApiVersionsResponse
 from tidelog.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorResponse
 from tidelog.wire.messages.topics.metadata import (
     MetadataResponse,
@@ -24,7 +24,7 @@ from tidelog.wire.messages.topics.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdResponse
+from tidelog.wire.messages.transactions.transaction_requests import InitProducerIdResponse
 
 BOOTSTRAP = [("bootstrap", 9092)]
 LATENCY_MS = 1

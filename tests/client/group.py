@@ -17,21 +17,22 @@ from tidelog.client.group.classic_requests import (
 )
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.wire.messages.groups.heartbeat import HeartbeatResponse
-from tidelog.wire.messages.groups.join_group import JoinGroupResponse, JoinGroupResponseMember
-from tidelog.wire.messages.groups.leave_group import LeaveGroupResponse
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.groups.classic_group import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupResponse,
+    SyncGroupResponse,
+)
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-)
-from tidelog.wire.messages.groups.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from tidelog.wire.messages.groups.sync_group import SyncGroupResponse
 
 
 class Coordinator:

@@ -7,7 +7,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.wire import records
 from tidelog.wire.messages.records.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from tidelog.wire.messages.records.list_offsets import (
+from tidelog.wire.messages.records.offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,

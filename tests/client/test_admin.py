@@ -4,11 +4,17 @@ from tests.client.ground import BOOTSTRAP, FIND_COORDINATOR, Ground
 from tidelog.client.admin import ANY, CONTROLLER, Admin, Coordinator, Leader, error_codes
 from tidelog.client.options import AdminOptions
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.groups.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from tidelog.wire.messages.groups.find_coordinator import Coordinator as FoundCoordinator
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorResponse
-from tidelog.wire.messages.groups.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from tidelog.wire.messages.records.delete_records import (
+from tidelog.wire.messages.groups.group_admin import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from tidelog.wire.messages.records.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -16,7 +22,7 @@ from tidelog.wire.messages.records.delete_records import (
     DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
-from tidelog.wire.messages.topics.create_topics import (
+from tidelog.wire.messages.topics.topic_changes import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,

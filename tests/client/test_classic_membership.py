@@ -7,7 +7,7 @@ from tidelog.client.group.member import MemberState
 from tidelog.client.results import Assigned, CommittedOffset, Failed, Lost, Revoked
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID, TopicPartition
-from tidelog.wire.messages.groups.join_group import JoinGroupResponse
+from tidelog.wire.messages.groups.classic_group import JoinGroupResponse
 from tidelog.wire.messages.records.fetch import FetchResponse
 
 

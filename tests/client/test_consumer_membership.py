@@ -7,21 +7,19 @@ from tests.client.test_consumer import T0, T1, Story
 from tidelog.client.group.member import MemberState
 from tidelog.client.results import Assigned, CommittedOffset, Failed, Lost, Revoked
 from tidelog.errors import ErrorCode, InvalidOption
-from tidelog.wire.messages.groups.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitionsResponse,
-)
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-)
-from tidelog.wire.messages.groups.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
+)
+from tidelog.wire.messages.groups.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitionsResponse,
 )
 
 HEARTBEAT = 68

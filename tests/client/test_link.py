@@ -10,8 +10,8 @@ from tidelog.client.options import AdminOptions
 from tidelog.effects import Close, Connect, Send
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
-from tidelog.wire.messages.cluster.api_versions import ApiVersion, ApiVersionsResponse
-from tidelog.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
+from tidelog.wire.messages.cluster.features import ApiVersion, ApiVersionsResponse
+from tidelog.wire.messages.groups.group_admin import ListGroupsRequest, ListGroupsResponse
 
 
 def started(ground, **options):

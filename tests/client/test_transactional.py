@@ -6,9 +6,8 @@ from tests.client.ground import API_VERSIONS, BOOTSTRAP, INIT_PRODUCER_ID, PRODU
 from tidelog.client.options import ProducerOptions
 from tidelog.client.transactional import VERSION_2, TransactionalProducer
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.cluster.api_versions import ApiVersionsResponse, FinalizedFeatureKey
-from tidelog.wire.messages.transactions.end_txn import EndTxnResponse
-from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdResponse
+from tidelog.wire.messages.cluster.features import ApiVersionsResponse, FinalizedFeatureKey
+from tidelog.wire.messages.transactions.transaction_requests import EndTxnResponse, InitProducerIdResponse
 
 ADD_PARTITIONS, END = 24, 26
 

@@ -308,7 +308,7 @@ def test_a_topic_deleted_during_a_move_goes_when_that_ends(cluster, tidelog, fil
     from tidelog.cli.admin_requests import connect
     from tidelog.effects import CONTROLLER
     from tidelog.errors import ErrorCode
-    from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+    from tidelog.wire.messages.topics.topic_changes import DeleteTopicsRequest, DeleteTopicState
 
     with connect(cluster.bootstrap) as admin:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name="leaving")], timeout_ms=1000)

@@ -20,7 +20,7 @@ from tests.kafka_tools import FLAGS
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
-from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
+from tidelog.wire.messages.transactions.transaction_admin import DescribeTransactionsRequest
 from tidelog.wire.records import TRANSACTIONAL
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -23,24 +23,23 @@ from tidelog.wire.messages.cluster.alter_partition import (
     PartitionData,
     TopicData,
 )
-from tidelog.wire.messages.cluster.leader_and_isr import (
+from tidelog.wire.messages.cluster.controller_pushes import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
-)
-from tidelog.wire.messages.cluster.stop_replica import (
     StopReplicaPartitionError,
     StopReplicaRequest,
     StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
 )
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from tidelog.wire.messages.records.offset_for_leader_epoch import (
+from tidelog.wire.messages.records.offsets import (
     EpochEndOffset,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from tidelog.wire.messages.topics.create_topics import (
+from tidelog.wire.messages.topics.topic_changes import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,

@@ -11,15 +11,19 @@ import pytest
 from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
-from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
-from tidelog.wire.messages.topics.alter_partition_reassignments import (
+from tidelog.wire.messages.cluster.brokers import ControlledShutdownRequest
+from tidelog.wire.messages.topics.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 
 
 class Chaos:

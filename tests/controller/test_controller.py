@@ -12,17 +12,17 @@ from tidelog.errors import ErrorCode
 from tidelog.model import Time
 from tidelog.ports import Create, Delete, Node, Read, StoreResult, Write
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
-from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
-from tidelog.wire.messages.cluster.leader_and_isr import (
+from tidelog.wire.messages.cluster.brokers import ControlledShutdownRequest
+from tidelog.wire.messages.cluster.controller_pushes import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
+    UpdateMetadataRequest,
 )
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
-from tidelog.wire.messages.records.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
+from tidelog.wire.messages.records.offsets import OffsetForLeaderEpochRequest
+from tidelog.wire.messages.topics.reassignments import ElectLeadersRequest, TopicPartitions
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest
 
 
 @pytest.fixture

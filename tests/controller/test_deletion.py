@@ -7,10 +7,10 @@ from tidelog.controller import tree
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
 from tidelog.ports import Create
-from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
-from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest
+from tidelog.wire.messages.cluster.brokers import UnregisterBrokerRequest
+from tidelog.wire.messages.cluster.controller_pushes import StopReplicaRequest
+from tidelog.wire.messages.topics.reassignments import ElectLeadersRequest
+from tidelog.wire.messages.topics.topic_changes import DeleteTopicsRequest, DeleteTopicState
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 from tidelog.controller.image import FULL, INCREMENTAL, LEADER_DURING_DELETE, ClusterImage
 from tidelog.model import Endpoint
-from tidelog.wire.messages.cluster.update_metadata import (
+from tidelog.wire.messages.cluster.controller_pushes import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,

@@ -7,9 +7,9 @@ from tidelog.controller import tree
 from tidelog.errors import ErrorCode
 from tidelog.ports import Create
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
-from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
-from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
-from tidelog.wire.messages.topics.alter_partition_reassignments import (
+from tidelog.wire.messages.cluster.brokers import ControlledShutdownRequest
+from tidelog.wire.messages.cluster.controller_pushes import LeaderAndIsrRequest
+from tidelog.wire.messages.topics.reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

@@ -9,7 +9,7 @@ from tidelog.controller.leaders import Life
 from tidelog.controller.state import Topic
 from tidelog.controller.tree import Assignment, LeadershipState
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.records.offset_for_leader_epoch import (
+from tidelog.wire.messages.records.offsets import (
     EpochEndOffset,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,

@@ -10,8 +10,7 @@ from tidelog.controller import tree
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.ports import Create, Delete
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
 
 @pytest.fixture

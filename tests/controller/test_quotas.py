@@ -6,7 +6,7 @@ from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
 from tidelog.errors import ErrorCode
 from tidelog.ports import Create
-from tidelog.wire.messages.cluster.alter_client_quotas import (
+from tidelog.wire.messages.cluster.client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
     EntryData,

@@ -14,17 +14,15 @@ from tidelog.controller.state import Topic
 from tidelog.controller.tree import RequestedReplicas
 from tidelog.errors import ErrorCode
 from tidelog.ports import Create, Read, Write
-from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
-from tidelog.wire.messages.topics.alter_partition_reassignments import (
+from tidelog.wire.messages.cluster.controller_pushes import StopReplicaRequest
+from tidelog.wire.messages.topics.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
     ReassignablePartition,
     ReassignableTopic,
 )
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tidelog.wire.messages.topics.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
-)
+from tidelog.wire.messages.topics.topic_changes import DeleteTopicsRequest, DeleteTopicState
 
 
 @pytest.fixture

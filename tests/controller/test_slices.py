@@ -11,10 +11,11 @@ from tidelog.controller.journal import SLICE
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
-from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from tidelog.wire.messages.topics.create_topics import (
+from tidelog.wire.messages.topics.topic_changes import (
     CreatableReplicaAssignment,
     CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
     CreateTopicsRequest,
 )
 

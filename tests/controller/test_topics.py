@@ -10,13 +10,14 @@ from tidelog.controller import tree
 from tidelog.controller.commands.topics import count_of, new_topic_id
 from tidelog.errors import ErrorCode
 from tidelog.model import id_text
-from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
-from tidelog.wire.messages.topics.create_partitions import (
+from tidelog.wire.messages.cluster.brokers import ControlledShutdownRequest
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatableTopic,
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
+    CreateTopicsRequest,
 )
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from tests.node.one_broker import TOPIC_ID, OneBroker
 from tidelog.wire import message
 from tidelog.wire.message import Field, versions_of
 from tidelog.wire.messages import SCHEMAS
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
+from tidelog.wire.messages.cluster.controller_pushes import UpdateMetadataPartitionState, UpdateMetadataTopicState
 
 TOPICS = (("t", TOPIC_ID), ("__consumer_offsets", b"g" * 16), ("__transaction_state", b"x" * 16))
 RESOURCE_TYPE_TOPIC = 2

@@ -36,17 +36,13 @@ from tidelog.sim.carry import read_part
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.store import Tree
 from tidelog.wire import codec
-from tidelog.wire.messages.cluster.leader_and_isr import (
+from tidelog.wire.messages.cluster.controller_pushes import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
-)
-from tidelog.wire.messages.cluster.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
-)
-from tidelog.wire.messages.cluster.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataRequest,

@@ -17,24 +17,28 @@ from tidelog.security.acls import (
     ResourcePattern,
     ResourceType,
 )
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
+from tidelog.wire.messages.cluster.controller_pushes import UpdateMetadataPartitionState, UpdateMetadataTopicState
 from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
-from tidelog.wire.messages.groups.offset_fetch import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from tidelog.wire.messages.groups.group_admin import ListGroupsRequest
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tidelog.wire.messages.security.acls import DescribeAclsRequest
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from tidelog.wire.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
-from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.wire.messages.topics.metadata import (
+    DescribeTopicPartitionsRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+    TopicRequest,
+)
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest
 
 ALICE, OTHER_BROKER = 7, 8
 SECRET, SECRET_ID = "secret", b"topic-id-secret."

@@ -5,7 +5,7 @@ import pytest
 
 from tests.log.support import read_batches
 from tests.node.one_broker import CLIENT, OneBroker
-from tidelog.wire.messages.records.delete_records import (
+from tidelog.wire.messages.records.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,

@@ -7,7 +7,7 @@ from tidelog.alarms import NEVER
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import GROUP_TOPIC
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
+from tidelog.wire.messages.cluster.controller_pushes import UpdateMetadataPartitionState, UpdateMetadataTopicState
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from tidelog.api import registry
 from tidelog.effects import Deferred, Signal
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
-from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.records.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 LIST_OFFSETS = 2
 OTHER = 3

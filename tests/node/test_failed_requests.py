@@ -6,8 +6,8 @@ import pytest
 
 from tests.node.one_broker import OneBroker
 from tidelog.model import GROUP_TOPIC
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from tidelog.wire.messages.cluster.controller_pushes import UpdateMetadataPartitionState, UpdateMetadataTopicState
+from tidelog.wire.messages.groups.classic_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 TOO_LONG = "x" * 40_000
 """A group id that a request can carry, and a record of the groups' topic cannot."""

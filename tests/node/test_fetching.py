@@ -8,7 +8,7 @@ from tests.node.test_peers_that_hang import answer, asked, dial, registered
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
 from tidelog.node.fetching import LARGEST_EPOCH
-from tidelog.wire.messages.records import offset_for_leader_epoch as epochs
+from tidelog.wire.messages.records import offsets as epochs
 from tidelog.wire.messages.records.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,

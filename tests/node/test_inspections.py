@@ -6,8 +6,8 @@ from tests.compatibility.differential.batches import with_field
 from tests.node.one_broker import CLIENT, WALL, OneBroker
 from tidelog.api.records.list_offsets import MAX_TIMESTAMP
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
-from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.cluster.features import ApiVersionsRequest
+from tidelog.wire.messages.records.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.records import Record, build, records
 
 OTHER = 3

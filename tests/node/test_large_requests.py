@@ -12,17 +12,17 @@ from tidelog.errors import ErrorCode
 from tidelog.node import connections, dispatch, large_requests
 from tidelog.wire import codec
 from tidelog.wire.messages import SCHEMAS
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
+from tidelog.wire.messages.cluster.controller_pushes import UpdateMetadataPartitionState, UpdateMetadataTopicState
 from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.groups.classic_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
-from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.records.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.topics.metadata import MetadataRequest
-from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
-from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.transactions.transaction_admin import ListTransactionsRequest
+from tidelog.wire.messages.transactions.transaction_requests import InitProducerIdRequest
 
 OTHER = 3
 CLIENTS = [key for key, api in sorted(APIS.items()) if api.caller != "broker"]

@@ -10,9 +10,9 @@ from tidelog.errors import ErrorCode
 from tidelog.node.controller_pushes import PushOrder
 from tidelog.partition.leader import Leader
 from tidelog.ports import Create, StoreResult, Write
-from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
-from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
-from tidelog.wire.messages.cluster.update_metadata import (
+from tidelog.wire.messages.cluster.controller_pushes import (
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,

@@ -5,7 +5,7 @@ from tests.node.test_peers_that_hang import registered
 from tidelog.controller.commands.elections import LATEST_EPOCH, LOG_END_QUERY
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH
-from tidelog.wire.messages.records.offset_for_leader_epoch import (
+from tidelog.wire.messages.records.offsets import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

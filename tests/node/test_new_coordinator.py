@@ -8,7 +8,7 @@ from tidelog.coordinator.contract import Change
 from tidelog.coordinator.transaction.records import encode
 from tidelog.coordinator.transaction.transaction import Transaction, TransactionState
 from tidelog.model import TRANSACTION_TOPIC, TopicPartition
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
+from tidelog.wire.messages.cluster.controller_pushes import UpdateMetadataPartitionState, UpdateMetadataTopicState
 from tidelog.wire.messages.transactions.write_txn_markers import WriteTxnMarkersRequest
 from tidelog.wire.records import Record, build
 

@@ -10,7 +10,7 @@ from tidelog.node.peers import Peers
 from tidelog.security.sasl import client_exchange
 from tidelog.wire import codec
 from tidelog.wire.messages.security.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
-from tidelog.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from tidelog.wire.messages.topics.topic_changes import CreateTopicsRequest, CreateTopicsResponse
 
 OTHER, TOKEN, OWNER = 1, 5, "forward"
 

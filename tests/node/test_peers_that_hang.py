@@ -6,13 +6,13 @@ from tests.node.one_broker import CLIENT, TOPIC, OneBroker
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
-from tidelog.wire.messages.records.delete_records import (
+from tidelog.wire.messages.records.fetch import FetchRequest, FetchResponse
+from tidelog.wire.messages.records.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from tidelog.wire.messages.records.fetch import FetchRequest, FetchResponse
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
 CREATE_TOPICS, VERSION = 19, 7
 

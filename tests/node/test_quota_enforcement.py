@@ -6,10 +6,15 @@ from tests.node.one_broker import CLIENT, CONTROLLER, TOPIC, OneBroker
 from tidelog.errors import ErrorCode
 from tidelog.node.client_throttling import user_of
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
-from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.wire.messages.records.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 
 OTHER = 3
 TEN_KB = "x" * 10_000

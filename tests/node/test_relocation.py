@@ -12,13 +12,13 @@ from tidelog.log.compaction.compactor import compact
 from tidelog.log.compaction.steps import Flush
 from tidelog.sim.disk import PowerCut, SimDisk
 from tidelog.sim.faults import Fault
-from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
+from tidelog.wire.messages.cluster.controller_pushes import UpdateMetadataPartitionState, UpdateMetadataTopicState
+from tidelog.wire.messages.cluster.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
+    DescribeLogDirsRequest,
 )
-from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
 from tidelog.wire.records import Record, build, header
 
 FOLDERS = ("/a", "/b")

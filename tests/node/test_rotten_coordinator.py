@@ -12,14 +12,14 @@ from tidelog.coordinator.transaction.transaction import Transaction, Transaction
 from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC
 from tidelog.node.upkeep.integrity import RETRY_MS, TRUST_MS
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
-from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
-from tidelog.wire.messages.groups.offset_fetch import (
+from tidelog.wire.messages.cluster.controller_pushes import UpdateMetadataPartitionState, UpdateMetadataTopicState
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
+from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
+from tidelog.wire.messages.transactions.transaction_admin import DescribeTransactionsRequest
 from tidelog.wire.records import Record, build
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.node.one_broker import TOPIC, TOPIC_ID, OneBroker
-from tidelog.wire.messages.cluster.update_metadata import (
+from tidelog.wire.messages.cluster.controller_pushes import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,

@@ -18,7 +18,7 @@ from tidelog.spark.reading import task
 from tidelog.spark.reading.batch import BatchReader
 from tidelog.spark.reading.read_options import ReadOptions
 from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest
 
 CASES = {
     "TLS": ("SSL", {}),

@@ -21,8 +21,8 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ErrorCode, InvalidOption
 from tidelog.testing import Cluster
 from tidelog.wire.codec import decode_response, encode_request
-from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
-from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
+from tidelog.wire.messages.cluster.client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from tidelog.wire.messages.cluster.features import ApiVersionsRequest
 from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,

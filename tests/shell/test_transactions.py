@@ -10,10 +10,13 @@ from tidelog.model import TopicPartition
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Admin, Consumer, Producer
 from tidelog.testing import Cluster
-from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
-from tidelog.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from tidelog.wire.messages.transactions.end_txn import EndTxnRequest
-from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from tidelog.wire.messages.groups.group_admin import DescribeGroupsRequest
+from tidelog.wire.messages.transactions.transaction_requests import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

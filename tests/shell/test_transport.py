@@ -12,7 +12,7 @@ from tidelog.client.results import Assigned, Revoked
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin, Consumer, Producer, addresses
 from tidelog.testing import Cluster
-from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from tidelog.wire.messages.groups.group_admin import DescribeGroupsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 
 

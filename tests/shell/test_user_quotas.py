@@ -7,8 +7,13 @@ from tests.shell.logins import log_in
 from tests.shell.test_sasl import WANTS, Wire, add_user
 from tests.waiting import wait_for
 from tidelog.testing import Cluster
-from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
-from tidelog.wire.messages.cluster.describe_client_quotas import DescribeClientQuotasRequest
+from tidelog.wire.messages.cluster.client_quotas import (
+    AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tidelog.wire.records import Record, build
 

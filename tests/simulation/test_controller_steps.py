@@ -15,15 +15,20 @@ from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
-from tidelog.wire.messages.topics.alter_partition_reassignments import (
+from tidelog.wire.messages.topics.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 
 TOPIC = "t"
 PARTITIONS = 2

@@ -7,12 +7,13 @@ from tidelog.effects import CONTROLLER
 from tidelog.model import TopicPartition
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import SECOND
-from tidelog.wire.messages.topics.create_topics import (
+from tidelog.wire.messages.topics.topic_changes import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
 )
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 NAME = TopicPartition("t", 0)
 LATE = 12

@@ -9,7 +9,7 @@ from tidelog.lab.stage import OnlyWhatWasSynced
 from tidelog.model import TopicPartition
 from tidelog.sim.clients.admin import ANY
 from tidelog.sim.cluster import Cluster
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
+from tidelog.wire.messages.topics.reassignments import ElectLeadersRequest, TopicPartitions
 
 TOPIC = "t"
 NAMES = [TopicPartition(TOPIC, number) for number in range(4)]

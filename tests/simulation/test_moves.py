@@ -15,7 +15,7 @@ from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.plan import Plan
 from tidelog.sim.run import run
-from tidelog.wire.messages.topics.alter_partition_reassignments import (
+from tidelog.wire.messages.topics.reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

@@ -12,7 +12,7 @@ from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND, Faults
 from tidelog.sim.network import Weather
 from tidelog.sim.world import ROOT
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.wire.messages.topics.topic_changes import DeleteTopicsRequest, DeleteTopicState
 
 TOPIC = "t"
 FIRST = TopicPartition(TOPIC, 0)

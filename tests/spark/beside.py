@@ -11,7 +11,7 @@ from typing import Any
 from tests.spark.records import delete_before, led
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Admin, Producer
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 EARLY, MIDDLE, LATE = 1_700_000_000_000, 1_700_000_001_000, 1_700_000_002_000
 

@@ -18,7 +18,7 @@ from tidelog.spark.writing import prepared_transactions
 from tidelog.spark.writing.driver import Driver, TransactionsLost
 from tidelog.spark.writing.ledger import Ledger, LedgerEntry, State
 from tidelog.spark.writing.task import Job, Prepared, Recorded
-from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
+from tidelog.wire.messages.transactions.transaction_admin import DescribeTransactionsRequest
 
 SHORT = {"kafka.transaction.timeout.ms": "8000"}
 """What is to be done before a transaction's time is over takes a tenth of this, and longer on a slow machine."""

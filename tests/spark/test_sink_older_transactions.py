@@ -9,7 +9,7 @@ from tests.compatibility.differential import brokers
 from tests.spark import test_sink_crashes as crashes
 from tests.spark.settings import QUICK
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tidelog.wire.messages.cluster.features import FeatureUpdateKey, UpdateFeaturesRequest
 
 SAFE_DOWNGRADE = 2
 

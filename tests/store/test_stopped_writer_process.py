@@ -24,7 +24,7 @@ from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.shell.store.store_address import SqliteAddress, StoreUnavailable, open_store
 from tidelog.shell.supervisor import is_complete, metadata_view
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest
 
 TERM_MS = 1_000
 BOUND_S = 20

@@ -12,7 +12,7 @@ from tidelog.api.registry import APIS
 from tidelog.errors import ErrorCode
 from tidelog.shell.transport import Admin, Producer
 from tidelog.testing import Cluster
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest
 
 LONGEST_S = 5.0
 """Between a record and its acknowledgement, with room for a busy machine; these requests took 16 to 160 s."""

@@ -15,8 +15,8 @@ from tidelog.shell.log_dir_lock import CannotStart
 from tidelog.shell.transport import Admin, Consumer, Producer
 from tidelog.testing import Cluster
 from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest
 
 
 def send(cluster, topic, *values):

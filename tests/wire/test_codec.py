@@ -8,7 +8,7 @@ from tidelog.model import NO_ID
 from tidelog.wire import codec
 from tidelog.wire.encoding import COPIED_BELOW
 from tidelog.wire.messages import SCHEMAS
-from tidelog.wire.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from tidelog.wire.messages.cluster.features import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.wire.messages.records.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -24,9 +24,11 @@ from tidelog.partition.replication_throttle import Throttle
 from tidelog.ports import Certificates
 from tidelog.security.acls import AclOperation, ResourceType
 from tidelog.security.delegation_tokens import TokenTable
-from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
-from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
+from tidelog.wire.messages.cluster.controller_pushes import (
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
 from tidelog.wire.messages.security.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,

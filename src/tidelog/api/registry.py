@@ -5,6 +5,7 @@ Dispatch, ApiVersions, the reference page and the fuzz targets derive from it. A
 first request, so that a broker starts quickly.
 """
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
@@ -43,13 +44,18 @@ def _api(
     low: int | None = None,
     advertised_low: int | None = None,
 ) -> Api:
-    """`handler` is `module:function`; by default `handle` in the module named as that of the messages. Name and
-    versions are those of the messages; `low` where older ones are only decoded."""
+    """`handler` is `module:function`; by default `handle` in the module with the API's name, in the family of its
+    messages. Name and versions are those of the messages; `low` where older ones are only decoded."""
     schema = SCHEMAS[key]
-    module, _, function = (handler or f"{schema.module}:handle").partition(":")
+    family = schema.module.partition(".")[0]
+    module, _, function = (handler or f"{family}.{_snake_case(schema.name)}:handle").partition(":")
     first = schema.min_version if low is None else low
     advertised = first if advertised_low is None else advertised_low
     return Api(key, schema.name, first, schema.max_version, module, function, caller, operation, advertised)
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 _TO_CONTROLLER = "to_controller:submit"
@@ -114,7 +120,7 @@ APIS: dict[int, Api] = {
         _api(47, "Group DELETE, Topic READ"),  # OffsetDelete
         _api(48, "Cluster DESCRIBE_CONFIGS"),  # DescribeClientQuotas
         _api(49, "Cluster ALTER_CONFIGS", _TO_CONTROLLER),  # AlterClientQuotas
-        _api(50, "Cluster DESCRIBE"),  # DescribeUserScramCredentials
+        _api(50, "Cluster DESCRIBE", "security.scram_credentials:handle"),  # DescribeUserScramCredentials
         _api(51, "Cluster ALTER", _TO_CONTROLLER, caller="sasl"),  # AlterUserScramCredentials
         _api(56, "Cluster CLUSTER_ACTION", _TO_CONTROLLER, caller="broker", low=3),  # AlterPartition
         _api(60, "none"),  # DescribeCluster
@@ -124,7 +130,7 @@ APIS: dict[int, Api] = {
         _api(66, "TransactionalId DESCRIBE", f"{_TRANSACTIONS}:list_transactions"),  # ListTransactions
         _api(68, "Group READ, Topic DESCRIBE", f"{_GROUPS}:consumer_group_heartbeat"),  # ConsumerGroupHeartbeat
         _api(69, "Group DESCRIBE, Topic DESCRIBE", f"{_GROUPS}:consumer_group_describe"),  # ConsumerGroupDescribe
-        _api(74, "Cluster DESCRIBE_CONFIGS"),  # ListConfigResources
+        _api(74, "Cluster DESCRIBE_CONFIGS", "configs.describe_configs:list_resources"),  # ListConfigResources
         _api(75, "Topic DESCRIBE"),  # DescribeTopicPartitions
         _api(10000, "Cluster DESCRIBE", caller="tidelog"),  # BrokerReport
     )

@@ -15,13 +15,15 @@ from tidelog.model import TopicPartition
 from tidelog.shell.client_sockets import addresses
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tidelog.wire.messages.topics.describe_topic_partitions import (
+from tidelog.wire.messages.records.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.topics.metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
     TopicRequest,
 )
-from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 CONNECT_TIMEOUT_S = 10
 EARLIEST, LATEST = -2, -1

@@ -15,11 +15,17 @@ from tidelog.config.quotas import CLIENT_ID, CLIENT_QUOTAS, IP, IP_QUOTAS, USER,
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.security.scram import MECHANISMS, MIN_ITERATIONS
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
-from tidelog.wire.messages.cluster.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from tidelog.wire.messages.cluster.describe_client_quotas import EntryData as EntryWithQuotas
-from tidelog.wire.messages.configs.list_config_resources import ListConfigResourcesRequest
-from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
+from tidelog.wire.messages.cluster.client_quotas import (
+    AlterClientQuotasRequest,
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribedEntry,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from tidelog.wire.messages.configs.describe_configs import ListConfigResourcesRequest
+from tidelog.wire.messages.groups.group_admin import ListGroupsRequest
 from tidelog.wire.messages.security.scram_credentials import ScramCredentialUpsertion
 
 _CREDENTIAL = re.compile(r"(?:iterations=(?P<iterations>-?[0-9]+),)?password=(?P<password>.*)", re.DOTALL)
@@ -138,7 +144,7 @@ def alter_options(admin: Admin, kind: str, name: str, *, set_: Mapping[str, str]
         click.echo(f"Completed updating config for {which.word} {name}.")
 
 
-def _quota_entries(admin: Admin, entities: Entities) -> list[EntryWithQuotas]:
+def _quota_entries(admin: Admin, entities: Entities) -> list[DescribedEntry]:
     """The entities of exactly these types that have quotas."""
     components = [
         ComponentData(entity_type=QUOTA_ENTITY_TYPES[kind], match_type=_name_match(name), match=name or None)

@@ -22,18 +22,17 @@ from tidelog.config.alter import TOPIC
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID, TopicPartition, id_text
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.topics.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from tidelog.wire.messages.topics.create_topics import (
+from tidelog.wire.messages.topics.topic_changes import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
     CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
 )
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 DEFAULT_SOURCE = 5
 PARTITION_FILTERS = (

@@ -14,10 +14,14 @@ from tidelog.client.admin import Coordinator, Leader, Target
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.transactions.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
-from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
-from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
-from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest
+from tidelog.wire.messages.transactions.transaction_admin import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+    ProducerState,
+    TopicRequest,
+)
+from tidelog.wire.messages.transactions.transaction_requests import InitProducerIdRequest
 from tidelog.wire.messages.transactions.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,

@@ -12,7 +12,7 @@ from tidelog.client.link import Answer
 from tidelog.client.results import code_of
 from tidelog.errors import RETRIABLE, ErrorCode
 from tidelog.model import NO_EPOCH, Time, TopicPartition
-from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.records.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 
 class FoundOffset(NamedTuple):

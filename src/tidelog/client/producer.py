@@ -26,7 +26,7 @@ from tidelog.errors import RETRIABLE, ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.wire.compression import named
 from tidelog.wire.messages.records.produce import PartitionProduceResponse
-from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from tidelog.wire.messages.transactions.transaction_requests import InitProducerIdRequest
 from tidelog.wire.record_format import Header
 from tidelog.wire.records import Record
 

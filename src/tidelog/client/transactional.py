@@ -26,7 +26,7 @@ from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import Time, TopicPartition, earliest
 from tidelog.wire.messages.records.produce import PartitionProduceResponse
-from tidelog.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
+from tidelog.wire.messages.transactions.transaction_requests import TxnOffsetCommitRequest
 
 VERSION_2 = 2
 NEWEST = 32767

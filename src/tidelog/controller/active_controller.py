@@ -48,10 +48,9 @@ from tidelog.effects import Effect, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, earliest
 from tidelog.ports import Delete, Read, StoreResult
-from tidelog.wire.messages.cluster.alter_client_quotas import AlterClientQuotasRequest
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
-from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest
-from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
+from tidelog.wire.messages.cluster.brokers import ControlledShutdownRequest, UnregisterBrokerRequest
+from tidelog.wire.messages.cluster.client_quotas import AlterClientQuotasRequest
 from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tidelog.wire.messages.security.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
@@ -61,12 +60,17 @@ from tidelog.wire.messages.security.delegation_tokens import (
     RenewDelegationTokenRequest,
 )
 from tidelog.wire.messages.security.scram_credentials import AlterUserScramCredentialsRequest
-from tidelog.wire.messages.topics.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest
-from tidelog.wire.messages.topics.create_topics import CreateTopicsRequest
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest
-from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
+from tidelog.wire.messages.topics.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
 from tidelog.wire.refusals import refuse
 
 SETTLE_MS = 2000

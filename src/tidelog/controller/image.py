@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidelog.model import NO_ID, NO_LEADER, Endpoint, TopicPartition, id_text
-from tidelog.wire.messages.cluster.update_metadata import (
+from tidelog.wire.messages.cluster.controller_pushes import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,

@@ -17,17 +17,13 @@ from tidelog.controller.state import ClusterState, LiveBroker, Partition, Topic
 from tidelog.effects import PeerRequest
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.wire.messages.cluster.leader_and_isr import (
+from tidelog.wire.messages.cluster.controller_pushes import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
-)
-from tidelog.wire.messages.cluster.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
-)
-from tidelog.wire.messages.cluster.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataRequest,

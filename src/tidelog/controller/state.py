@@ -12,8 +12,7 @@ from tidelog.controller.leaders import Life
 from tidelog.controller.tree import Assignment, LeadershipState, Registration
 from tidelog.model import TopicPartition
 from tidelog.security.delegation_tokens import TokenTable
-from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrPartitionState
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataPartitionState
+from tidelog.wire.messages.cluster.controller_pushes import LeaderAndIsrPartitionState, UpdateMetadataPartitionState
 
 
 class LiveBroker(NamedTuple):

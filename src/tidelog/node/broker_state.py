@@ -49,8 +49,7 @@ from tidelog.partition.truncation import Generation
 from tidelog.ports import Certificates, Disk
 from tidelog.security.acls import AclIndex
 from tidelog.security.scram import MECHANISMS, Account, parse_credential
-from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
+from tidelog.wire.messages.cluster.controller_pushes import LeaderAndIsrRequest, UpdateMetadataRequest
 
 
 class Reactions(Protocol):

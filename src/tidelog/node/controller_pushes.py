@@ -27,7 +27,7 @@ from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Assignment, Partition
 from tidelog.ports import Node, Read, StoreResult
-from tidelog.wire.messages.cluster.leader_and_isr import (
+from tidelog.wire.messages.cluster.controller_pushes import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,

@@ -20,7 +20,7 @@ from tidelog.partition.follower import Follower
 from tidelog.partition.partition import Partition
 from tidelog.partition.replication_throttle import Throttle
 from tidelog.partition.truncation import EpochEnd
-from tidelog.wire.messages.records import offset_for_leader_epoch as epochs
+from tidelog.wire.messages.records import offsets as epochs
 from tidelog.wire.messages.records.fetch import (
     FetchPartition,
     FetchRequest,

@@ -5,7 +5,7 @@ from typing import ClassVar
 from tidelog.alarms import Alarm
 from tidelog.effects import CONTROLLER, Effect, Event, PeerRequest, Stop
 from tidelog.model import Time
-from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from tidelog.wire.messages.cluster.brokers import ControlledShutdownRequest, ControlledShutdownResponse
 
 ATTEMPTS = 3
 ANSWER_WITHIN_MS = 5_000

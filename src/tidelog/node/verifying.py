@@ -14,7 +14,7 @@ from tidelog.coordinator.placement import partition_for
 from tidelog.effects import Effect, PeerRequest
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_LEADER, TRANSACTION_TOPIC, TopicPartition
-from tidelog.wire.messages.transactions.add_partitions_to_txn import (
+from tidelog.wire.messages.transactions.transaction_requests import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,

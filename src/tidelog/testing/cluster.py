@@ -16,8 +16,8 @@ from tidelog.shell.store.store_address import address_of
 from tidelog.shell.supervisor import cluster_options, is_complete, metadata_view
 from tidelog.shell.transport import Admin
 from tidelog.testing.broker import START_S, Broker, BrokerCrashed
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
     from tidelog.shell.client_security import Security

@@ -4,7 +4,7 @@ from tests.api.fake_context import context
 from tidelog.api.cluster import api_versions
 from tidelog.api.registry import APIS
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
+from tidelog.wire.messages.cluster.features import ApiVersionsRequest
 
 BETWEEN_BROKERS = {4, 5, 6, 7, 56}
 OURS = {10_000}

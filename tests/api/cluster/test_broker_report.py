@@ -6,8 +6,8 @@ from tests.node.one_broker import CLIENT, OneBroker
 from tidelog.effects import Event
 from tidelog.model import Time
 from tidelog.node.event_log import EventLog
-from tidelog.wire.messages.cluster.api_versions import ApiVersionsRequest
-from tidelog.wire.messages.cluster.broker_report import BrokerReportRequest
+from tidelog.wire.messages.cluster.brokers import BrokerReportRequest
+from tidelog.wire.messages.cluster.features import ApiVersionsRequest
 
 KEY = 10_000
 

@@ -7,7 +7,7 @@ import pytest
 from tests.api.fake_context import context
 from tidelog.api.cluster import describe_client_quotas
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.cluster.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from tidelog.wire.messages.cluster.client_quotas import ComponentData, DescribeClientQuotasRequest
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 THERE = [

@@ -12,7 +12,7 @@ from tidelog.api.registry import APIS, handler
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.wire.messages.cluster.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from tidelog.wire.messages.cluster.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterConfigsResource,

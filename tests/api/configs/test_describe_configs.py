@@ -1,10 +1,13 @@
 import pytest
 
 from tests.api.fake_context import add_topic, context, image
-from tidelog.api.configs import describe_configs, list_config_resources
+from tidelog.api.configs import describe_configs
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from tidelog.wire.messages.configs.list_config_resources import ListConfigResourcesRequest
+from tidelog.wire.messages.configs.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    ListConfigResourcesRequest,
+)
 
 
 def ask(kind, name, keys=None, overrides=None, **fields):
@@ -71,7 +74,7 @@ def test_a_broker_describes_itself_and_the_cluster():
 def test_resources_are_listed_by_type():
     found = image((0, 1))
     add_topic(found, "t", 0)
-    listed = list_config_resources.handle(ListConfigResourcesRequest(), context(found, 1)).config_resources
+    listed = describe_configs.list_resources(ListConfigResourcesRequest(), context(found, 1)).config_resources
     assert [(each.resource_type, each.resource_name) for each in listed] == [
         (2, "t"),
         (4, "0"),
@@ -79,8 +82,8 @@ def test_resources_are_listed_by_type():
         (8, "0"),
         (8, "1"),
     ]
-    only = list_config_resources.handle(ListConfigResourcesRequest(resource_types=[2, 16]), context(found, 1))
+    only = describe_configs.list_resources(ListConfigResourcesRequest(resource_types=[2, 16]), context(found, 1))
     assert [each.resource_name for each in only.config_resources] == ["t"]
-    assert list_config_resources.handle(ListConfigResourcesRequest(), context(found, 0)).config_resources == []
-    wrong = list_config_resources.handle(ListConfigResourcesRequest(resource_types=[3]), context(found, 1))
+    assert describe_configs.list_resources(ListConfigResourcesRequest(), context(found, 0)).config_resources == []
+    wrong = describe_configs.list_resources(ListConfigResourcesRequest(resource_types=[3]), context(found, 1))
     assert wrong.error_code == ErrorCode.UNSUPPORTED_VERSION

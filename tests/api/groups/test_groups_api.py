@@ -16,30 +16,28 @@ from tidelog.effects import CONTROLLER, PeerRequest
 from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC, NO_ID, Endpoint
 from tidelog.wire import codec
-from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
-from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
-from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
-from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from tidelog.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
-from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.groups.classic_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+)
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from tidelog.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-)
-from tidelog.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from tidelog.wire.messages.groups.sync_group import SyncGroupRequest
+from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from tidelog.wire.messages.groups.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 
 T_ID, GONE_ID = b"t" * 16, b"g" * 16
 KNOWN, UNKNOWN = ("t", 0), ("none", 0)

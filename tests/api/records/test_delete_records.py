@@ -4,7 +4,7 @@ import pytest
 
 from tests.node.one_broker import TOPIC, OneBroker
 from tidelog.errors import DiskFailed, ErrorCode
-from tidelog.wire.messages.records.delete_records import (
+from tidelog.wire.messages.records.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,

@@ -4,7 +4,7 @@ import pytest
 
 from tests.node.one_broker import CLIENT, TOPIC, WALL, OneBroker
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.records.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.records import Record, build
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3

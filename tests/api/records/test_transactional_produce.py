@@ -9,7 +9,7 @@ from tests.node.test_peers_that_hang import answer, asked, dial
 from tidelog.errors import ErrorCode
 from tidelog.model import TRANSACTION_TOPIC
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tidelog.wire.messages.transactions.add_partitions_to_txn import (
+from tidelog.wire.messages.transactions.transaction_requests import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

@@ -6,13 +6,14 @@ from tidelog.api.topics import describe_topic_partitions, metadata
 from tidelog.effects import CONTROLLER, PeerRequest
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
-from tidelog.wire.messages.cluster.describe_cluster import DescribeClusterRequest
-from tidelog.wire.messages.topics.describe_topic_partitions import (
+from tidelog.wire.messages.cluster.brokers import DescribeClusterRequest
+from tidelog.wire.messages.topics.metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
     TopicRequest,
 )
-from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
 
 def ask(given, *names, topics=None, **fields):

@@ -10,7 +10,7 @@ from tidelog.api.transactions import txn_offset_commit, verification
 from tidelog.effects import Deferred
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.wire.messages.transactions.txn_offset_commit import (
+from tidelog.wire.messages.transactions.transaction_requests import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

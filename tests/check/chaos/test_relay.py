@@ -11,7 +11,7 @@ from tidelog.check.chaos.relay import BEHIND, Relay
 from tidelog.effects import FileSlice
 from tidelog.errors import ErrorCode, ProtocolViolation
 from tidelog.wire.codec import decode_request, encode_request, encode_response
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from tidelog.wire.messages.cluster.controller_pushes import UpdateMetadataRequest, UpdateMetadataResponse
 
 UPDATE_METADATA, VERSION = 6, 8
 LONG_S, PROMPT_S, SHORT_S = 3_600.0, 1.0, 0.2

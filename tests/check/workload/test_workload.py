@@ -15,7 +15,7 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell import transport
 from tidelog.testing import Cluster
-from tidelog.wire.messages.records.delete_records import (
+from tidelog.wire.messages.records.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,

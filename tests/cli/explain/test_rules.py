@@ -11,7 +11,7 @@ from tidelog.cli.groups.group_requests import GroupMember, GroupState
 from tidelog.cli.replicas.replica_requests import OngoingReassignment
 from tidelog.cli.transaction_actions import OpenTransaction
 from tidelog.model import TopicPartition
-from tidelog.wire.messages.transactions.describe_producers import ProducerState
+from tidelog.wire.messages.transactions.transaction_admin import ProducerState
 
 NOW = 1_000_000
 NAME = TopicPartition("t", 0)

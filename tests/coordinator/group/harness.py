@@ -10,20 +10,23 @@ from tidelog.coordinator.group import Caller, GroupCoordinator
 from tidelog.effects import Append, Event, Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
-from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from tidelog.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.groups.classic_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from tidelog.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tidelog.wire.records import header, records, stamp
 
 WALL = 1_700_000_000_000

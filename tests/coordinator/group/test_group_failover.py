@@ -3,9 +3,7 @@
 from tests.coordinator.group.harness import GroupHarness
 from tidelog.coordinator.group.classic.group import ClassicGroupState
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
-from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
-from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
+from tidelog.wire.messages.groups.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 
 
 def test_a_stable_group_goes_on_under_the_next_coordinator():

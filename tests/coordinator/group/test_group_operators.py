@@ -2,14 +2,12 @@
 
 from tests.coordinator.group.harness import GroupHarness, subscription
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
-from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
-from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
-from tidelog.wire.messages.groups.offset_delete import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from tidelog.wire.messages.groups.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 
 
 def listed(harness, **filters):

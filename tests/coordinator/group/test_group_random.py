@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.coordinator.group.harness import GroupHarness, subscription
 from tidelog.coordinator.group.offset_table import Committed
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
-from tidelog.wire.messages.groups.join_group import JoinGroupResponse
+from tidelog.wire.messages.groups.classic_group import JoinGroupResponse
+from tidelog.wire.messages.groups.group_admin import DeleteGroupsRequest
 
 GROUPS = ("g", "h")
 PROTOCOLS = (

@@ -5,14 +5,14 @@ import pytest
 from tests.coordinator.group.consumer.consumer_harness import Cluster
 from tests.coordinator.group.harness import GroupHarness
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
-from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest
-from tidelog.wire.messages.groups.offset_fetch import (
+from tidelog.wire.messages.groups.classic_group import HeartbeatRequest
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tidelog.wire.messages.transactions.txn_offset_commit import (
+from tidelog.wire.messages.groups.group_admin import DeleteGroupsRequest
+from tidelog.wire.messages.transactions.transaction_requests import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

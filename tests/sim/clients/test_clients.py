@@ -20,8 +20,12 @@ from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import SECOND
 from tidelog.sim.parts.copies import MODES, Copies
 from tidelog.sim.parts.transactions import Transactions
-from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 
 TOPIC = "t"
 FIRST, SECOND_ONE = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)

@@ -10,12 +10,12 @@ from tidelog.sim.clients.returner import Returner
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.mutants.catalogue import applied, find
 from tidelog.sim.world import Violation
-from tidelog.wire.messages.groups.offset_fetch import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetFetchResponse,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.wire.messages.topics.topic_changes import DeleteTopicsRequest, DeleteTopicState
 
 TOPIC = "fleeting"
 

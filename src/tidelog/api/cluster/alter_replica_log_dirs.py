@@ -4,7 +4,7 @@
 from tidelog.api.context import Context
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
+from tidelog.wire.messages.cluster.log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidelog.api.context import Context
 from tidelog.api.registry import APIS
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.cluster.api_versions import (
+from tidelog.wire.messages.cluster.features import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,

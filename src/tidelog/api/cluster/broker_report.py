@@ -16,7 +16,7 @@ from tidelog.model import Time
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.partition.progress import LONG_AGO
-from tidelog.wire.messages.cluster.broker_report import BrokerReportRequest, BrokerReportResponse, ReportedEvent
+from tidelog.wire.messages.cluster.brokers import BrokerReportRequest, BrokerReportResponse, ReportedEvent
 
 MOST_EVENTS = 2000
 

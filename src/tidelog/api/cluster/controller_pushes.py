@@ -5,13 +5,15 @@
 
 from tidelog.api.context import Context, Pending
 from tidelog.model import TopicPartition
-from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from tidelog.wire.messages.cluster.stop_replica import (
+from tidelog.wire.messages.cluster.controller_pushes import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
     StopReplicaPartitionError,
     StopReplicaRequest,
     StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
 )
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
 def leader_and_isr(request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsrResponse | Pending:

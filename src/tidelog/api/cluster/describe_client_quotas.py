@@ -3,12 +3,12 @@
 from tidelog.api.context import Context
 from tidelog.config.quotas import CLIENT_ID, IP, USER, Entity, Match
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.cluster.describe_client_quotas import (
+from tidelog.wire.messages.cluster.client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
+    DescribedEntry,
     EntityData,
-    EntryData,
     ValueData,
 )
 
@@ -22,7 +22,7 @@ def handle(request: DescribeClientQuotasRequest, context: Context) -> DescribeCl
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
     return DescribeClientQuotasResponse(
         entries=[
-            EntryData(
+            DescribedEntry(
                 entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
                 values=[ValueData(key=name, value=value) for name, value in sorted(values.items())],
             )

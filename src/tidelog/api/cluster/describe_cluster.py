@@ -4,7 +4,7 @@ from tidelog.api import authorized_operations as operations
 from tidelog.api.context import Context
 from tidelog.api.topics.metadata import alive, shown_controller
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.cluster.describe_cluster import (
+from tidelog.wire.messages.cluster.brokers import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,

@@ -4,7 +4,7 @@ from tidelog.api.context import Context
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.log import Log
 from tidelog.model import TopicPartition
-from tidelog.wire.messages.cluster.describe_log_dirs import (
+from tidelog.wire.messages.cluster.log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

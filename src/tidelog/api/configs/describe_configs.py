@@ -1,7 +1,8 @@
-"""DescribeConfigs (32): every option of a topic, a broker or a group, with source, synonyms and documentation (KIP-133,
-226, 569, 848).
+"""Reading configs: DescribeConfigs (32) and ListConfigResources (74).
 
-A broker answers for itself, for the cluster-wide dynamic options (the broker named ''), and for every topic.
+DescribeConfigs answers every option of a topic, a broker or a group, with source, synonyms and documentation (KIP-133,
+226, 569, 848). A broker answers for itself, for the cluster-wide dynamic options (the broker named ''), and for every
+topic. ListConfigResources names everything that has options (KIP-1142).
 """
 
 from collections.abc import Mapping
@@ -9,17 +10,20 @@ from collections.abc import Mapping
 from tidelog.api.configs import loggers
 from tidelog.api.context import Context
 from tidelog.config import describe
-from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, TYPES
 from tidelog.config.describe import Described
 from tidelog.controller import topic_names
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.messages.configs.describe_configs import (
+    ConfigResource,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
 
 Defaults = dict[tuple[int, tuple[str, ...]], list[DescribeConfigsResourceResult]]
@@ -97,4 +101,22 @@ def _line(option: Described, request: DescribeConfigsRequest) -> DescribeConfigs
         synonyms=[DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in synonyms],
         config_type=option.type,
         documentation=option.documentation if request.include_documentation else None,
+    )
+
+
+def list_resources(request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
+    """Version 0 lists client metrics only."""
+    wanted = request.resource_types if context.version > 0 else [CLIENT_METRICS]
+    if not set(wanted) <= set(TYPES):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    image, configs = context.broker.image, context.broker.configs
+    brokers = [str(broker) for broker in image.brokers]
+    found = {TOPIC: list(image.topics), BROKER: brokers, BROKER_LOGGER: brokers, GROUP: configs.groups()}
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in TYPES
+            if kind in (wanted or TYPES)
+            for name in found.get(kind, [])
+        ]
     )

@@ -18,6 +18,15 @@ from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC
 from tidelog.security.acls import AclOperation, ResourceType
+from tidelog.wire.messages.groups.classic_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from tidelog.wire.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -26,10 +35,7 @@ from tidelog.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
-from tidelog.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
+from tidelog.wire.messages.groups.group_admin import DescribeGroupsRequest, DescribeGroupsResponse
 
 Described = TypeVar("Described", DescribeGroupsResponse, ConsumerGroupDescribeResponse)
 

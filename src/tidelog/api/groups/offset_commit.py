@@ -9,7 +9,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
 from tidelog.wire.message import replace
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,

@@ -5,7 +5,7 @@ from functools import partial
 from tidelog.api.context import Context, Pending
 from tidelog.api.groups.group_requests import submit
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.groups.offset_delete import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,

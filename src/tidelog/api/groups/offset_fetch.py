@@ -8,7 +8,7 @@ from tidelog.api.groups.group_requests import submit
 from tidelog.controller.image import ClusterImage
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
-from tidelog.wire.messages.groups.offset_fetch import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,

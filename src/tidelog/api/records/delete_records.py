@@ -7,7 +7,7 @@ from tidelog.api.records.leaders import find
 from tidelog.effects import Deferred, Readable
 from tidelog.errors import ApiError, DiskFailed, ErrorCode
 from tidelog.partition.partition import Partition
-from tidelog.wire.messages.records.delete_records import (
+from tidelog.wire.messages.records.offsets import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,

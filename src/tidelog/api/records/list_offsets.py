@@ -12,7 +12,7 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.log.reading import Unread, look_up
 from tidelog.model import NO_EPOCH, TopicPartition
 from tidelog.partition.partition import Partition
-from tidelog.wire.messages.records.list_offsets import (
+from tidelog.wire.messages.records.offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

@@ -9,7 +9,7 @@ from tidelog.api.records.leaders import find
 from tidelog.controller.commands.elections import LOG_END_QUERY
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_EPOCH
-from tidelog.wire.messages.records.offset_for_leader_epoch import (
+from tidelog.wire.messages.records.offsets import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

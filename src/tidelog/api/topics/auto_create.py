@@ -6,7 +6,7 @@ from tidelog.api.context import Context
 from tidelog.api.to_controller import send
 from tidelog.config.broker import BrokerConfig
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 RETRY_MS = 100
 """The minimum time between two requests to the controller for the same topic."""

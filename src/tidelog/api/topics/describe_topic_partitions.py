@@ -12,7 +12,7 @@ from tidelog.controller import topic_names
 from tidelog.controller.image import TopicImage
 from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS, NO_LEADER
-from tidelog.wire.messages.topics.describe_topic_partitions import (
+from tidelog.wire.messages.topics.metadata import (
     Cursor,
     CursorResponse,
     DescribeTopicPartitionsRequest,

@@ -14,13 +14,16 @@ from tidelog.api.to_controller import submit
 from tidelog.controller.commands.topics import count_of, exceeds_count
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
-from tidelog.wire.messages.topics.create_partitions import (
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatableTopic,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
 )
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from tidelog.wire.refusals import refuse
 
 NAMED_UNTIL = 5

@@ -12,7 +12,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.transaction import AddPartitions, AddPartitionsResult
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.wire.messages.transactions.add_partitions_to_txn import (
+from tidelog.wire.messages.transactions.transaction_requests import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

@@ -4,7 +4,7 @@ transactions asks one broker for all its replicas (KIP-664)."""
 from tidelog.api.context import Context
 from tidelog.api.records.leaders import find
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.transactions.describe_producers import (
+from tidelog.wire.messages.transactions.transaction_admin import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,

@@ -8,7 +8,7 @@ from tidelog.api.transactions.transaction_requests import fencing, submit
 from tidelog.coordinator.transaction import InitProducerId, InitProducerIdResult
 from tidelog.effects import Deferred, Signal
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tidelog.wire.messages.transactions.transaction_requests import InitProducerIdRequest, InitProducerIdResponse
 
 WAIT_MS = 10_000
 FENCED_SINCE = 4

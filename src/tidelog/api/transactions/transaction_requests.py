@@ -21,10 +21,17 @@ from tidelog.coordinator.transaction import (
 from tidelog.coordinator.transaction.describe import STATES_BY_NAME
 from tidelog.errors import ErrorCode
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, TopicPartition
-from tidelog.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
-from tidelog.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
-from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from tidelog.wire.messages.transactions.transaction_admin import (
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from tidelog.wire.messages.transactions.transaction_requests import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+)
 
 FENCED_SINCE = 2
 """AddOffsetsToTxn and EndTxn know PRODUCER_FENCED since this version."""

@@ -16,7 +16,7 @@ from tidelog.coordinator.group.offset_commit import transactional_commit_error
 from tidelog.effects import Deferred
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.wire.message import replace
-from tidelog.wire.messages.transactions.txn_offset_commit import (
+from tidelog.wire.messages.transactions.transaction_requests import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,

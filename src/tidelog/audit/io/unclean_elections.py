@@ -9,7 +9,7 @@ from tidelog.audit.core.finding import HEARD, Finding
 from tidelog.errors import ApiError
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.broker_report import BrokerReportRequest
+from tidelog.wire.messages.cluster.brokers import BrokerReportRequest
 
 ELECTED, CUT = "partition.unclean", "log.truncate"
 ANSWER_MS = 3_000

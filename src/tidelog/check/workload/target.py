@@ -10,9 +10,14 @@ from tidelog.effects import CONTROLLER
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 
 MOST_REPLICAS = 3
 TIMEOUT_MS = 30_000

@@ -17,10 +17,10 @@ from tidelog.config.alter import TOPIC
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER, TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.broker_report import BrokerReportRequest, BrokerReportResponse
-from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsResult
+from tidelog.wire.messages.cluster.brokers import BrokerReportRequest, BrokerReportResponse
+from tidelog.wire.messages.cluster.log_dirs import DescribeLogDirsResult
 from tidelog.wire.messages.topics.metadata import MetadataResponse
-from tidelog.wire.messages.transactions.describe_producers import (
+from tidelog.wire.messages.transactions.transaction_admin import (
     DescribeProducersRequest,
     ProducerState,
     TopicRequest,

@@ -19,17 +19,15 @@ from tidelog.cli.options import CommandFailed, usage_error
 from tidelog.client.admin import Coordinator
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from tidelog.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from tidelog.wire.messages.groups.group_admin import DeleteGroupsRequest
 
 COLUMNS = (
     Column("GROUP", 15, grows=True),

@@ -12,12 +12,11 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
 from tidelog.wire.codec import decode
+from tidelog.wire.messages.groups.committed_offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from tidelog.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
 from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolAssignment
-from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
-from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
-from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tidelog.wire.messages.groups.group_admin import DescribeGroupsRequest, ListGroupsRequest
 
 CLASSIC_MEMBER = 0
 NEWEST_VERSION_BY_NAME = 9

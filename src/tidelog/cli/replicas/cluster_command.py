@@ -29,7 +29,7 @@ def unregister(bootstrap_server: str, command_config: str | None, broker: int) -
     from tidelog.client.admin import ANY
     from tidelog.client.results import code_of
     from tidelog.errors import ApiError
-    from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest
+    from tidelog.wire.messages.cluster.brokers import UnregisterBrokerRequest
 
     with connect(bootstrap_server, command_config) as admin:
         response = admin.ask(UnregisterBrokerRequest(broker_id=broker), ANY)

@@ -62,7 +62,7 @@ def elect(
     from tidelog.client.results import code_of
     from tidelog.errors import ApiError
     from tidelog.model import TopicPartition
-    from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
+    from tidelog.wire.messages.topics.reassignments import ElectLeadersRequest, TopicPartitions
 
     topics: dict[str, TopicPartitions] = {}
     for topic, partition in wanted or ():

@@ -25,7 +25,7 @@ def log_dirs(**given: Any) -> None:
     topics = {topic.strip() for topic in given["topic_list"].split(",") if topic.strip()}
     from tidelog.cli.admin_requests import connect
     from tidelog.cli.replicas.replica_requests import broker_racks
-    from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
+    from tidelog.wire.messages.cluster.log_dirs import DescribeLogDirsRequest
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
         known = broker_racks(admin)
@@ -74,7 +74,7 @@ def delete_records(**given: Any) -> None:
     from tidelog.cli.replicas.json_files import read_offsets
     from tidelog.client.admin import Leader
     from tidelog.errors import ApiError, ErrorCode
-    from tidelog.wire.messages.records.delete_records import (
+    from tidelog.wire.messages.records.offsets import (
         DeleteRecordsPartition,
         DeleteRecordsRequest,
         DeleteRecordsTopic,

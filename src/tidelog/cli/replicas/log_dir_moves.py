@@ -13,7 +13,7 @@ from tidelog.cli.replicas.json_files import TopicPartitionReplica
 from tidelog.cli.replicas.replica_requests import replicas_in_log_dirs
 from tidelog.errors import ErrorCode
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
+from tidelog.wire.messages.cluster.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,

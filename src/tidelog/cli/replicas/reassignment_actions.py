@@ -32,7 +32,7 @@ from tidelog.client.admin import ANY
 from tidelog.controller.placement import Start, place
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.topics.alter_partition_reassignments import (
+from tidelog.wire.messages.topics.reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

@@ -11,8 +11,8 @@ from tidelog.client.results import code_of
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
-from tidelog.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsRequest
+from tidelog.wire.messages.cluster.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
+from tidelog.wire.messages.topics.reassignments import ListPartitionReassignmentsRequest
 
 
 class OngoingReassignment(NamedTuple):

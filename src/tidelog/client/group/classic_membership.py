@@ -17,7 +17,7 @@ from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import Assigned, Revoked, code_of
 from tidelog.errors import ErrorCode, ProtocolViolation
 from tidelog.model import Time, TopicPartition, earliest
-from tidelog.wire.messages.groups.join_group import JoinGroupResponse, JoinGroupResponseMember
+from tidelog.wire.messages.groups.classic_group import JoinGroupResponse, JoinGroupResponseMember
 
 
 class LeaderAssignment:

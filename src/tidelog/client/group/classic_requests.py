@@ -10,16 +10,21 @@ from tidelog.errors import ProtocolViolation
 from tidelog.model import TopicPartition
 from tidelog.wire import codec
 from tidelog.wire.message import array, data, int32, message, string
+from tidelog.wire.messages.groups.classic_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 from tidelog.wire.messages.groups.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartitionResponse,
 )
 from tidelog.wire.messages.groups.consumer_protocol import TopicPartition as TopicPartitions
-from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from tidelog.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
-from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 PROTOCOL_TYPE = "consumer"
 

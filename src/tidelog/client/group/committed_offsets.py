@@ -13,12 +13,10 @@ from tidelog.client.options import ConsumerOptions
 from tidelog.client.results import CommittedOffset, code_of
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID, Time, TopicPartition
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from tidelog.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

@@ -8,11 +8,12 @@ from tidelog.client.results import CommittedOffset, GroupPlace, code_of
 from tidelog.client.sending.sequences import Sequences
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
-from tidelog.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
-from tidelog.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from tidelog.wire.messages.transactions.end_txn import EndTxnRequest
-from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
-from tidelog.wire.messages.transactions.txn_offset_commit import (
+from tidelog.wire.messages.transactions.transaction_requests import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

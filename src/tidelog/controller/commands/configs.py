@@ -20,10 +20,10 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER
 from tidelog.ports import Create, Delete, Write
 from tidelog.security.scram import MECHANISMS
-from tidelog.wire.messages.cluster.alter_client_quotas import (
+from tidelog.wire.messages.cluster.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
-    EntityDataResponse,
+    EntityData,
     EntryData,
     EntryDataResponse,
     OpData,
@@ -241,7 +241,7 @@ def alter_quotas(
             EntryDataResponse(
                 error_code=each.code,
                 error_message=each.message,
-                entity=[EntityDataResponse(entity_type=kind, entity_name=word) for kind, word in name],
+                entity=[EntityData(entity_type=kind, entity_name=word) for kind, word in name],
             )
             for name, each in done.items()
         ]

@@ -18,7 +18,7 @@ from tidelog.controller.state import Partition, Topic
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, id_text
 from tidelog.ports import Children, Create, Delete
-from tidelog.wire.messages.topics.delete_topics import (
+from tidelog.wire.messages.topics.topic_changes import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,

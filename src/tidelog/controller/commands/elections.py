@@ -12,12 +12,12 @@ from tidelog.effects import PeerRequest
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH, NO_LEADER
 from tidelog.ports import Delete, Node, Read
-from tidelog.wire.messages.records.offset_for_leader_epoch import (
+from tidelog.wire.messages.records.offsets import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tidelog.wire.messages.topics.elect_leaders import (
+from tidelog.wire.messages.topics.reassignments import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,

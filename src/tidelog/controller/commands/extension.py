@@ -20,7 +20,7 @@ from tidelog.controller.placement import Start, order_of
 from tidelog.controller.state import Topic
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.ports import Write
-from tidelog.wire.messages.topics.create_partitions import (
+from tidelog.wire.messages.topics.topic_changes import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,

@@ -18,12 +18,13 @@ from tidelog.controller.leaders import Life
 from tidelog.controller.state import LiveBroker, Partition
 from tidelog.errors import ErrorCode
 from tidelog.ports import Children, Delete, Node, Read
-from tidelog.wire.messages.cluster.controlled_shutdown import (
+from tidelog.wire.messages.cluster.brokers import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     RemainingPartition,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
-from tidelog.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
 def read_brokers() -> Steps[dict[int, LiveBroker]]:

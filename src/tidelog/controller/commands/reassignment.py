@@ -26,17 +26,15 @@ from tidelog.controller.tree import Assignment, RequestedReplicas
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER
 from tidelog.ports import Change, Delete, Node, Read, Write
-from tidelog.wire.messages.topics.alter_partition_reassignments import (
+from tidelog.wire.messages.topics.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ReassignablePartitionResponse,
-    ReassignableTopicResponse,
-)
-from tidelog.wire.messages.topics.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
 )
 
 

@@ -21,7 +21,7 @@ from tidelog.controller.tree import Assignment, LeadershipState
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, id_text
 from tidelog.ports import Change, Create, Write
-from tidelog.wire.messages.topics.create_topics import (
+from tidelog.wire.messages.topics.topic_changes import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,

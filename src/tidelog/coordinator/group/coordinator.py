@@ -26,32 +26,38 @@ from tidelog.coordinator.shard import Shard, ShardContext
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import GROUP_TOPIC, Time
+from tidelog.wire.messages.groups.classic_group import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+)
+from tidelog.wire.messages.groups.committed_offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
 from tidelog.wire.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
 from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from tidelog.wire.messages.groups.delete_groups import (
+from tidelog.wire.messages.groups.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
-)
-from tidelog.wire.messages.groups.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
 )
-from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest
-from tidelog.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from tidelog.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
-from tidelog.wire.messages.groups.offset_commit import (
-    OffsetCommitRequest,
-)
-from tidelog.wire.messages.groups.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
-from tidelog.wire.messages.groups.sync_group import SyncGroupRequest
-from tidelog.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
+from tidelog.wire.messages.transactions.transaction_requests import TxnOffsetCommitRequest
 
 
 class Caller(NamedTuple):

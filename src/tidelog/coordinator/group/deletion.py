@@ -19,14 +19,14 @@ from tidelog.coordinator.group.offset_table import Committed, is_expired
 from tidelog.coordinator.group.records import NO_TIME, group_tombstone, offset_tombstone
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, TopicPartition
-from tidelog.wire.messages.groups.delete_groups import DeletableGroupResult
-from tidelog.wire.messages.groups.offset_delete import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from tidelog.wire.messages.groups.group_admin import DeletableGroupResult
 
 
 def delete_groups(machine: GroupMachine, group_ids: Iterable[str]) -> Result:

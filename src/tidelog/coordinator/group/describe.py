@@ -10,8 +10,7 @@ from tidelog.coordinator.group.consumer.topics import Cluster, TopicIdPartition,
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.groups import consumer_group_describe as wire
-from tidelog.wire.messages.groups.describe_groups import DescribedGroup, DescribedGroupMember
-from tidelog.wire.messages.groups.list_groups import ListedGroup
+from tidelog.wire.messages.groups.group_admin import DescribedGroup, DescribedGroupMember, ListedGroup
 
 CLASSIC = "classic"
 NOT_FOUND_VERSION = 6

@@ -28,9 +28,8 @@ from tidelog.coordinator.group.offset_table import OffsetTable, PendingOffsets, 
 from tidelog.coordinator.shard import Shard
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition, id_text
+from tidelog.wire.messages.groups.classic_group import JoinGroupResponse, SyncGroupResponse
 from tidelog.wire.messages.groups.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
-from tidelog.wire.messages.groups.join_group import JoinGroupResponse
-from tidelog.wire.messages.groups.sync_group import SyncGroupResponse
 
 Entropy = Callable[[int], bytes]
 TimerKey = tuple[str, str, str]

@@ -12,14 +12,14 @@ from tidelog.coordinator.group.consumer.topics import TopicIdPartition, id_of
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.records import NO_EXPIRY
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from tidelog.wire.messages.transactions.txn_offset_commit import (
+from tidelog.wire.messages.groups.group_records import OffsetCommitKey, OffsetCommitValue
+from tidelog.wire.messages.transactions.transaction_requests import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,

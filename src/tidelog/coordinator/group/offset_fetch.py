@@ -10,7 +10,7 @@ from tidelog.coordinator.group.offset_commit import stale_epoch
 from tidelog.coordinator.group.offset_table import Committed
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, TopicPartition
-from tidelog.wire.messages.groups.offset_fetch import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,

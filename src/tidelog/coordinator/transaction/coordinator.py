@@ -34,8 +34,7 @@ from tidelog.coordinator.transaction.operations import (
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode
 from tidelog.model import TRANSACTION_TOPIC, Time
-from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsResponse
-from tidelog.wire.messages.transactions.list_transactions import ListTransactionsResponse
+from tidelog.wire.messages.transactions.transaction_admin import DescribeTransactionsResponse, ListTransactionsResponse
 
 
 class TransactionCoordinator(Coordinator[TransactionMachine]):

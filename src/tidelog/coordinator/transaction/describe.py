@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tidelog.coordinator.transaction.machine import TransactionMachine
 from tidelog.coordinator.transaction.transaction import Transaction, TransactionState
 from tidelog.errors import ErrorCode
-from tidelog.wire.messages.transactions import describe_transactions, list_transactions
+from tidelog.wire.messages.transactions import transaction_admin
 
 NO_DURATION = -1
 STATES_BY_NAME = {state.value: state for state in TransactionState}
@@ -26,31 +26,31 @@ class ListTransactions(NamedTuple):
     matches: Callable[[str], bool] | None = None
 
 
-def describe(machine: TransactionMachine, transactional_id: str) -> describe_transactions.TransactionState:
+def describe(machine: TransactionMachine, transactional_id: str) -> transaction_admin.TransactionState:
     transaction = machine.transactions.committed(transactional_id)
     if transaction is None:
         return described_error(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(transaction.partitions):
         topics.setdefault(topic, []).append(partition)
-    return describe_transactions.TransactionState(
+    return transaction_admin.TransactionState(
         transactional_id=transactional_id,
         transaction_state=transaction.state.value,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_start_time_ms=transaction.started,
         producer_id=transaction.producer_id,
         producer_epoch=transaction.epoch,
-        topics=[describe_transactions.TopicData(topic=name, partitions=indexes) for name, indexes in topics.items()],
+        topics=[transaction_admin.TopicData(topic=name, partitions=indexes) for name, indexes in topics.items()],
     )
 
 
-def described_error(transactional_id: str, code: ErrorCode) -> describe_transactions.TransactionState:
-    return describe_transactions.TransactionState(error_code=code, transactional_id=transactional_id)
+def described_error(transactional_id: str, code: ErrorCode) -> transaction_admin.TransactionState:
+    return transaction_admin.TransactionState(error_code=code, transactional_id=transactional_id)
 
 
-def list_all(machine: TransactionMachine, request: ListTransactions) -> list[list_transactions.TransactionState]:
+def list_all(machine: TransactionMachine, request: ListTransactions) -> list[transaction_admin.TransactionListing]:
     return [
-        list_transactions.TransactionState(
+        transaction_admin.TransactionListing(
             transactional_id=transaction.transactional_id,
             producer_id=transaction.producer_id,
             transaction_state=transaction.state.value,

@@ -20,20 +20,22 @@ from tidelog.lab.stage import CONTROLLER
 from tidelog.model import TopicPartition
 from tidelog.sim.host import WALL_START
 from tidelog.wire import records
-from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
 )
-from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tidelog.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
-from tidelog.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from tidelog.wire.messages.transactions.end_txn import EndTxnRequest
-from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
-from tidelog.wire.messages.transactions.txn_offset_commit import (
+from tidelog.wire.messages.transactions.transaction_requests import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -10,7 +10,7 @@ from tidelog.sim.host import WALL_START
 from tidelog.wire import records
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tidelog.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from tidelog.wire.messages.transactions.transaction_requests import InitProducerIdRequest
 
 ACKS = {"0": 0, "1": 1, "all": -1}
 PRODUCE_TIMEOUT_MS = 60_000

@@ -7,19 +7,20 @@ from tidelog.lab import requests
 from tidelog.lab.language import Command, Verb
 from tidelog.lab.play import CommandEntry, Play, command_entry
 from tidelog.lab.stage import CONTROLLER
-from tidelog.wire.messages.topics.alter_partition_reassignments import (
+from tidelog.wire.messages.topics.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
+    TopicPartitions,
 )
-from tidelog.wire.messages.topics.create_topics import (
+from tidelog.wire.messages.topics.topic_changes import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
+    DeleteTopicsRequest,
 )
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 TIMEOUT_MS = 5_000
 ELECTIONS = {"preferred": 0, "unclean": 1}

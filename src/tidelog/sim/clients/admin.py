@@ -14,8 +14,8 @@ from tidelog.model import TopicPartition
 from tidelog.sim.clients.process import Process
 from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
+from tidelog.wire.messages.topics.reassignments import ElectLeadersRequest, TopicPartitions
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 Answered = Callable[[Any], None]
 """Takes the response, or None if there was none in time."""

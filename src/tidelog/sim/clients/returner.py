@@ -21,12 +21,10 @@ from tidelog.sim.clients.admin import Admin
 from tidelog.sim.clients.commits import GROUPS, NOTHING
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from tidelog.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,

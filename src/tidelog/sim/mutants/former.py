@@ -34,7 +34,7 @@ from tidelog.log.producers import AppendedBatch, Producers
 from tidelog.model import NO_ID, Time, TopicPartition
 from tidelog.node.controller_pushes import UNNUMBERED, Assignments, PushOrder
 from tidelog.node.coordinating import LOAD_BYTES, Coordinating, Loading
-from tidelog.wire.messages.cluster.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrTopicState
+from tidelog.wire.messages.cluster.controller_pushes import LeaderAndIsrPartitionState, LeaderAndIsrTopicState
 from tidelog.wire.records import BatchHeader, batches
 
 take = PushOrder.accept

@@ -17,12 +17,12 @@ from tidelog.model import TopicPartition
 from tidelog.sim.clients.admin import Admin
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
-from tidelog.wire.messages.cluster.alter_replica_log_dirs import (
+from tidelog.wire.messages.cluster.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from tidelog.wire.messages.topics.alter_partition_reassignments import (
+from tidelog.wire.messages.topics.reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

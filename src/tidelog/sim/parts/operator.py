@@ -20,14 +20,18 @@ from tidelog.sim.clients.producer import Producer
 from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.wire.messages.configs import alter_configs as legacy
-from tidelog.wire.messages.records.delete_records import (
+from tidelog.wire.messages.records.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from tidelog.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from tidelog.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tidelog.wire.messages.topics.elect_leaders import ElectLeadersRequest, TopicPartitions
+from tidelog.wire.messages.topics.reassignments import ElectLeadersRequest, TopicPartitions
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 
 TOPIC = "fleeting"
 MOST_PARTITIONS = 4

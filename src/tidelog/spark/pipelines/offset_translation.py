@@ -16,14 +16,15 @@ from tidelog.model import TopicPartition
 from tidelog.shell.client_sockets import now
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.spark.access import Access
-from tidelog.wire.messages.cluster.describe_cluster import DescribeClusterRequest
-from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.cluster.brokers import DescribeClusterRequest
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
 )
-from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tidelog.wire.messages.groups.group_admin import ListGroupsRequest
 
 OFFSET, TIME = "tidelog.mirror.offset", "tidelog.mirror.timestamp"
 """Headers of a copy: decimal numbers, the second in milliseconds."""

@@ -8,8 +8,8 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
 from tidelog.spark.access import Access
 from tidelog.spark.pipelines.plan import WrongOption
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 VISIBLE_WITHIN_S = 10.0
 

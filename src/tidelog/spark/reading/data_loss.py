@@ -10,7 +10,7 @@ from tidelog.model import TopicPartition
 from tidelog.spark.reading.offset_lookup import OffsetLookup
 from tidelog.spark.reading.offsets import Offsets, QueryOffset
 from tidelog.spark.reading.topics import listed
-from tidelog.wire.messages.records.offset_for_leader_epoch import (
+from tidelog.wire.messages.records.offsets import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

@@ -21,9 +21,9 @@ from tidelog.shell.client_sockets import now
 from tidelog.shell.transport import Admin
 from tidelog.spark.access import Access
 from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from tidelog.wire.messages.records.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tidelog.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tidelog.wire.messages.records.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tidelog.wire.messages.topics.metadata import MetadataRequest
+from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 FORMAT = 1
 

@@ -19,9 +19,12 @@ from tidelog.shell.transport import Admin
 from tidelog.spark.writing.ledger import Transaction
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.topics.metadata import MetadataRequest
-from tidelog.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest, TransactionState
-from tidelog.wire.messages.transactions.end_txn import EndTxnRequest
-from tidelog.wire.messages.transactions.list_transactions import ListTransactionsRequest
+from tidelog.wire.messages.transactions.transaction_admin import (
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+    TransactionState,
+)
+from tidelog.wire.messages.transactions.transaction_requests import EndTxnRequest
 from tidelog.wire.records import BatchHeader, batches, read_marker, records
 
 TRANSACTION = 1

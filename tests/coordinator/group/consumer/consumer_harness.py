@@ -10,7 +10,7 @@ from tidelog.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from tidelog.wire.messages.groups.list_groups import ListGroupsRequest
+from tidelog.wire.messages.groups.group_admin import ListGroupsRequest
 
 
 @dataclass(eq=False)

@@ -5,20 +5,18 @@ import pytest
 from tests.coordinator.group.consumer.consumer_harness import Cluster, ConsumerHarness
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
-from tidelog.wire.messages.groups.delete_groups import DeleteGroupsRequest
-from tidelog.wire.messages.groups.describe_groups import DescribeGroupsRequest
-from tidelog.wire.messages.groups.offset_commit import (
+from tidelog.wire.messages.groups.committed_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from tidelog.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
 )
-from tidelog.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from tidelog.wire.messages.transactions.txn_offset_commit import (
+from tidelog.wire.messages.groups.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
+from tidelog.wire.messages.transactions.transaction_requests import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -8,8 +8,8 @@ from tidelog.coordinator.group.classic.group import ClassicGroupState
 from tidelog.coordinator.group.consumer import embedded
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
+from tidelog.wire.messages.groups.classic_group import SyncGroupRequest
 from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription, TopicPartition
-from tidelog.wire.messages.groups.sync_group import SyncGroupRequest
 
 SESSION = {"session": 10_000, "rebalance": 30_000}
 

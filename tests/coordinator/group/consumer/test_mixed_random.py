@@ -11,12 +11,17 @@ from tidelog.coordinator.group.classic.group import ClassicGroupState
 from tidelog.coordinator.group.consumer import embedded
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
+from tidelog.wire.messages.groups.classic_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 from tidelog.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
-from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from tidelog.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
-from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 STEPS = 150
 PARTITIONS = 6

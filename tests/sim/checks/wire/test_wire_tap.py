@@ -5,10 +5,10 @@ from types import SimpleNamespace
 from tests.sim.checks.support import NAME, REPLICAS, batch, ghosts
 from tidelog.sim.checks.wire.wire_tap import EPOCHS, FETCH, AnsweredPush, FetchPosition, ResponseSource, WireTap
 from tidelog.wire.codec import encode_request, encode_response
-from tidelog.wire.messages.cluster.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
-from tidelog.wire.messages.cluster.stop_replica import StopReplicaRequest, StopReplicaResponse
-from tidelog.wire.messages.records import fetch, list_offsets, produce
-from tidelog.wire.messages.records.offset_for_leader_epoch import (
+from tidelog.wire.messages.cluster.brokers import ControlledShutdownRequest, ControlledShutdownResponse
+from tidelog.wire.messages.cluster.controller_pushes import StopReplicaRequest, StopReplicaResponse
+from tidelog.wire.messages.records import fetch, offsets, produce
+from tidelog.wire.messages.records.offsets import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
@@ -158,12 +158,12 @@ def test_what_producers_and_consumers_are_told():
 def test_what_the_latest_offset_is_said_to_be():
     scene = Scene(listener="PLAINTEXT")
     for timestamp in (-2, -1):
-        asked = list_offsets.ListOffsetsPartition(partition_index=0, current_leader_epoch=1, timestamp=timestamp)
-        topic = list_offsets.ListOffsetsTopic(name="t", partitions=[asked])
-        scene.ask(2, 7, list_offsets.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic]))
-        found = list_offsets.ListOffsetsPartitionResponse(partition_index=0, offset=4)
-        said = list_offsets.ListOffsetsTopicResponse(name="t", partitions=[found])
-        scene.answer(2, 7, list_offsets.ListOffsetsResponse(topics=[said]))
+        asked = offsets.ListOffsetsPartition(partition_index=0, current_leader_epoch=1, timestamp=timestamp)
+        topic = offsets.ListOffsetsTopic(name="t", partitions=[asked])
+        scene.ask(2, 7, offsets.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic]))
+        found = offsets.ListOffsetsPartitionResponse(partition_index=0, offset=4)
+        said = offsets.ListOffsetsTopicResponse(name="t", partitions=[found])
+        scene.answer(2, 7, offsets.ListOffsetsResponse(topics=[said]))
     assert [(latest.offset, latest.epoch) for latest in scene.wire_tap.latest_offsets] == [(4, 1)]
 
 

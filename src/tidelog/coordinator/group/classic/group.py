@@ -15,8 +15,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.groups.join_group import JoinGroupResponse, JoinGroupResponseMember
-from tidelog.wire.messages.groups.sync_group import SyncGroupResponse
+from tidelog.wire.messages.groups.classic_group import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse
 
 
 class ClassicGroupState(Enum):

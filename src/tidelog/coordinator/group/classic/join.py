@@ -25,7 +25,7 @@ from tidelog.coordinator.group.classic.group import (
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.records import group_change, new_group_change
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
+from tidelog.wire.messages.groups.classic_group import JoinGroupRequest, JoinGroupResponse
 
 KNOWN_MEMBER_VERSION = 4
 """From this version of JoinGroup a dynamic member must join with an ID."""

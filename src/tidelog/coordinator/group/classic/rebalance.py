@@ -23,7 +23,7 @@ from tidelog.coordinator.group.classic.group import (
 from tidelog.coordinator.group.machine import GroupMachine, join_key, sync_key
 from tidelog.coordinator.group.records import group_change
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
+from tidelog.wire.messages.groups.classic_group import SyncGroupRequest, SyncGroupResponse
 
 
 def prepare_or_complete(machine: GroupMachine, group: ClassicGroup, reason: str) -> Result:

@@ -11,8 +11,9 @@ from tidelog.coordinator.group.classic.group import (
 )
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tidelog.wire.messages.groups.leave_group import (
+from tidelog.wire.messages.groups.classic_group import (
+    HeartbeatRequest,
+    HeartbeatResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,

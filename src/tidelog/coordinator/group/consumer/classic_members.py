@@ -21,16 +21,19 @@ from tidelog.coordinator.group.consumer.sessions import Deadline, fence
 from tidelog.coordinator.group.consumer.topics import TopicIdPartition
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
-from tidelog.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tidelog.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
-from tidelog.wire.messages.groups.leave_group import (
+from tidelog.wire.messages.groups.classic_group import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
     MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
-from tidelog.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
+from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
 
 # Joining.
 

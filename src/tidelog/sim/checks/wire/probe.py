@@ -14,17 +14,15 @@ from tidelog.sim.checks.ghosts import Ghosts
 from tidelog.sim.network import End
 from tidelog.sim.world import BROKER_PORT, World
 from tidelog.wire.codec import encode_request
-from tidelog.wire.messages.cluster.leader_and_isr import (
+from tidelog.wire.messages.cluster.controller_pushes import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
-)
-from tidelog.wire.messages.cluster.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
+    UpdateMetadataRequest,
 )
-from tidelog.wire.messages.cluster.update_metadata import UpdateMetadataRequest
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
 FETCH, VERSION = 1, 15

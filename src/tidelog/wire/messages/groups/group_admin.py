@@ -1,6 +1,32 @@
-"""DescribeGroups (key 15): state and members of classic groups."""
+"""Administration of groups.
+
+- ListGroups (key 16): the groups that a broker coordinates.
+- DescribeGroups (key 15): state and members of classic groups.
+- DeleteGroups (key 42): deleting empty groups.
+"""
 
 from tidelog.wire.message import api, array, binary, boolean, int16, int32, message, string
+
+
+@api(16)
+class ListGroupsRequest:
+    states_filter: list[str] = array(string, "4+")
+    types_filter: list[str] = array(string, "5+")
+
+
+@message
+class ListedGroup:
+    group_id: str = string()
+    protocol_type: str = string()
+    group_state: str = string("4+")
+    group_type: str = string("5+")
+
+
+@api(16)
+class ListGroupsResponse:
+    throttle_time_ms: int = int32("1+")
+    error_code: int = int16()
+    groups: list[ListedGroup] = array(ListedGroup)
 
 
 @api(15)
@@ -35,3 +61,20 @@ class DescribedGroup:
 class DescribeGroupsResponse:
     throttle_time_ms: int = int32("1+")
     groups: list[DescribedGroup] = array(DescribedGroup)
+
+
+@api(42)
+class DeleteGroupsRequest:
+    groups_names: list[str] = array(string)
+
+
+@message
+class DeletableGroupResult:
+    group_id: str = string()
+    error_code: int = int16()
+
+
+@api(42)
+class DeleteGroupsResponse:
+    throttle_time_ms: int = int32()
+    results: list[DeletableGroupResult] = array(DeletableGroupResult)

@@ -1,4 +1,8 @@
-"""DescribeLogDirs (key 35): the log folders of a broker and what they hold."""
+"""Log directories of a broker.
+
+- DescribeLogDirs (key 35): the log folders of a broker and what they hold.
+- AlterReplicaLogDirs (key 34): moving a replica to another folder of its broker.
+"""
 
 from tidelog.wire.message import api, array, boolean, int16, int32, int64, message, string
 
@@ -43,3 +47,38 @@ class DescribeLogDirsResponse:
     throttle_time_ms: int = int32()
     error_code: int = int16("3+")
     results: list[DescribeLogDirsResult] = array(DescribeLogDirsResult)
+
+
+@message
+class AlterReplicaLogDirTopic:
+    name: str = string()
+    partitions: list[int] = array(int32)
+
+
+@message
+class AlterReplicaLogDir:
+    path: str = string()
+    topics: list[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic)
+
+
+@api(34)
+class AlterReplicaLogDirsRequest:
+    dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir)
+
+
+@message
+class AlterReplicaLogDirPartitionResult:
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+@message
+class AlterReplicaLogDirTopicResult:
+    topic_name: str = string()
+    partitions: list[AlterReplicaLogDirPartitionResult] = array(AlterReplicaLogDirPartitionResult)
+
+
+@api(34)
+class AlterReplicaLogDirsResponse:
+    throttle_time_ms: int = int32()
+    results: list[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult)

@@ -1,6 +1,55 @@
-"""OffsetFetch (key 9): the committed positions of groups."""
+"""Committed offsets of groups.
+
+- OffsetCommit (key 8): committing the positions of a group.
+- OffsetFetch (key 9): the committed positions of groups.
+- OffsetDelete (key 47): deleting committed positions.
+"""
 
 from tidelog.wire.message import api, array, boolean, int16, int32, int64, message, string, uuid
+
+
+@message
+class OffsetCommitRequestPartition:
+    partition_index: int = int32()
+    committed_offset: int = int64()
+    committed_leader_epoch: int = int32("6+", default=-1)
+    committed_metadata: str | None = string(nullable="0+")
+
+
+@message
+class OffsetCommitRequestTopic:
+    name: str = string("0-9")
+    topic_id: bytes = uuid("10+")
+    partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
+
+
+@api(8)
+class OffsetCommitRequest:
+    group_id: str = string()
+    generation_id_or_member_epoch: int = int32(default=-1)
+    member_id: str = string()
+    group_instance_id: str | None = string("7+", default=None, nullable="0+")
+    retention_time_ms: int = int64("0-4", default=-1)
+    topics: list[OffsetCommitRequestTopic] = array(OffsetCommitRequestTopic)
+
+
+@message
+class OffsetCommitResponsePartition:
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+@message
+class OffsetCommitResponseTopic:
+    name: str = string("0-9")
+    topic_id: bytes = uuid("10+")
+    partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
+
+
+@api(8)
+class OffsetCommitResponse:
+    throttle_time_ms: int = int32("3+")
+    topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)
 
 
 @message
@@ -76,3 +125,39 @@ class OffsetFetchResponse:
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
     error_code: int = int16("2-7")
     groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+")
+
+
+@message
+class OffsetDeleteRequestPartition:
+    partition_index: int = int32()
+
+
+@message
+class OffsetDeleteRequestTopic:
+    name: str = string()
+    partitions: list[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition)
+
+
+@api(47)
+class OffsetDeleteRequest:
+    group_id: str = string()
+    topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
+
+
+@message
+class OffsetDeleteResponsePartition:
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+@message
+class OffsetDeleteResponseTopic:
+    name: str = string()
+    partitions: list[OffsetDeleteResponsePartition] = array(OffsetDeleteResponsePartition)
+
+
+@api(47)
+class OffsetDeleteResponse:
+    error_code: int = int16()
+    throttle_time_ms: int = int32()
+    topics: list[OffsetDeleteResponseTopic] = array(OffsetDeleteResponseTopic)
