@@ -1,6 +1,7 @@
 """Every command on a secured cluster: TLS, a password, an authorizer. Nothing else reaches its brokers."""
 
 import json
+import re
 
 import click
 import pytest
@@ -9,13 +10,15 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from tests.waiting import wait_for
 from tidelog.cli.main import COMMANDS
 from tidelog.cli.main import tidelog as root
-from tidelog.client.options import ConsumerOptions, ProducerOptions
+from tidelog.client.options import AdminOptions, ConsumerOptions, ProducerOptions
 from tidelog.client.properties import keywords, login
 from tidelog.config import properties
+from tidelog.errors import ApiError
 from tidelog.shell import transport
 from tidelog.shell.transactions import TransactionalProducer
-from tidelog.shell.transport import Consumer
+from tidelog.shell.transport import Admin, Consumer
 from tidelog.testing import Cluster
+from tidelog.wire.messages.topics.metadata import MetadataRequest
 
 REACHED = ("--bootstrap-server", "{bootstrap}", "--command-config", "{file}")
 CHECKED = ("--bootstrap", "{bootstrap}", "--command-config", "{file}")
@@ -142,7 +145,7 @@ def test_every_command_is_in_one_of_the_tables():
 
 @pytest.fixture(scope="module")
 def secured():
-    with Cluster(brokers=2, secure=True, options={"delegation.token.secret.key": "of tokens"}) as cluster:
+    with Cluster(brokers=2, secure=True) as cluster:
         given = cluster.security.client_options()
         cluster.create_topic("t", partitions=2, replicas=2)
         options = keywords(ProducerOptions, {**given, "transactional.id": "writer"})
@@ -190,6 +193,24 @@ def test_every_command_works(tidelog, secured):
                 wait_for(works, " ".join([*group, *line]))
             except AssertionError as error:
                 raise AssertionError(results[-1]) from error
+
+
+def test_a_delegation_token_logs_in_at_every_broker(tidelog, secured):
+    """One of the cluster's own secret, which nobody had to configure."""
+    made = tidelog("tokens", *written(secured, REACHED), "--create", "--max-life-time-period", "-1").out
+    token_id, hmac = re.search(r"tokenId : (\S+)", made)[1], re.search(r"\S{86}==", made)[0]
+    by_token = login("SCRAM-SHA-256", token_id, hmac).replace(";", ' tokenauth="true";')
+    options = {**secured.security.client_options(), "sasl.jaas.config": by_token, "sasl.mechanism": "SCRAM-SHA-256"}
+    for broker in secured.brokers:
+
+        def works(broker=broker):
+            try:
+                with Admin(broker.address, **keywords(AdminOptions, options)) as admin:
+                    return admin.ask(MetadataRequest(topics=None)).topics
+            except ApiError:
+                return []
+
+        assert "t" in [topic.name for topic in wait_for(works, f"{broker} knows the token")]
 
 
 def test_no_command_works_without_the_options(tidelog, secured, tmp_path):

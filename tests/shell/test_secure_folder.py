@@ -10,9 +10,11 @@ from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
 from tidelog.shell import certificates
+from tidelog.shell.child import Child
 from tidelog.shell.connections.tls_listeners import TlsListeners
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.secure_folder import SecureFolder
+from tidelog.shell.supervisor import secure_child
 
 
 @pytest.fixture
@@ -28,13 +30,30 @@ def contents(folder):
 
 def test_only_the_authoritys_certificate_is_for_everyone(folder):
     modes = {file.name: file.stat().st_mode & 0o777 for file in folder.folder.iterdir()}
-    assert modes == {"ca.pem": 0o644, "ca.key": 0o600, "broker.pem": 0o600, "client.properties": 0o600}
+    private = ("ca.key", "broker.pem", "client.properties", "token.key")
+    assert modes == {"ca.pem": 0o644, **dict.fromkeys(private, 0o600)}
 
 
 def test_a_second_start_reuses_everything(folder):
     before = contents(folder)
     folder.prepare(["127.0.0.1", socket.gethostname()])
     assert contents(folder) == before
+    assert SecureFolder(folder.folder.parent).token_options() == folder.token_options()
+
+
+def test_each_cluster_has_its_own_secret_of_tokens_and_an_operator_may_give_another(folder, tmp_path_factory):
+    ((name, secret),) = folder.token_options().items()
+    assert folder.folder.joinpath("token.key").read_text() == f"{secret}\n"
+    assert len(secret) >= 32
+    assert secret not in repr(folder)
+    assert SecureFolder(tmp_path_factory.mktemp("other")).token_options() != folder.token_options()
+    folder.check({name: "another"})
+    child = Child(0, folder.folder, "127.0.0.1", 0, {name: "another"})
+    secure_child(child, folder)
+    assert child.properties()[name] == "another"
+    child = Child(0, folder.folder, "127.0.0.1", 0, {})
+    secure_child(child, folder)
+    assert child.properties()[name] == secret
 
 
 @pytest.mark.parametrize("left", [(), ("ca.key",), ("ca.key", "ca.pem"), ("ca.key", "ca.pem", "broker.pem")])

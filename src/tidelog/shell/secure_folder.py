@@ -1,14 +1,16 @@
 """What `tidelog up --secure` keeps in the folder `security` of a cluster's data: a certificate authority, the brokers'
-certificate, and the administrator's options for clients.
+certificate, the secret of delegation tokens, and the administrator's options for clients.
 
 Everything is created once and used again at each start. The brokers' certificate is replaced when the authority's
-clients could no longer verify a host with it. Nothing secret is in the brokers' options: they name files.
+clients could no longer verify a host with it. The brokers' options name these files; only the secret of delegation
+tokens, for which Kafka has no file, is among them.
 """
 
 import os
 import secrets
 import socket
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +30,7 @@ PROTOCOL = "SASL_SSL"
 """Of the clients' listener. Brokers use TLS with certificates among themselves."""
 ADMIN = "admin"
 MECHANISM = scram.MECHANISMS["SCRAM-SHA-512"]
-PASSWORD_BYTES = 24
+PASSWORD_BYTES = TOKEN_SECRET_BYTES = 24
 BROKER_NAME = "tidelog-broker"
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 ONLY_OWNER = 0o077
@@ -53,6 +55,7 @@ class SecureFolder:
         self.client_file = self.folder / "client.properties"
         self._authority_key = self.folder / "ca.key"
         self._broker = self.folder / "broker.pem"
+        self._token_key = self.folder / "token.key"
 
     def __repr__(self) -> str:
         return f"SecureFolder({self.folder})"
@@ -77,6 +80,17 @@ class SecureFolder:
             "authorizer.class.name": STANDARD_AUTHORIZER,
             "super.users": f"User:{ADMIN};User:CN={BROKER_NAME}",
         }
+
+    def token_options(self) -> dict[str, str]:
+        """The option that enables delegation tokens. An operator may give another secret."""
+        return {"delegation.token.secret.key": self._token_secret}
+
+    @cached_property
+    def _token_secret(self) -> str:
+        """That of the file, or the one that `prepare` writes there."""
+        if self._token_key.exists():
+            return self._token_key.read_text(encoding="ascii").strip()
+        return secrets.token_urlsafe(TOKEN_SECRET_BYTES)
 
     def check(self, overrides: Mapping[str, str]) -> None:
         """InvalidOption if an override would change what a secured cluster is."""
@@ -121,6 +135,8 @@ class SecureFolder:
         wanted = list(dict.fromkeys([*LOCAL_HOSTS, socket.gethostname(), *hosts]))
         if not (self._broker.exists() and serves(self._broker.read_bytes(), wanted)):
             _write(self._broker, self._authority(wanted).issue(BROKER_NAME, wanted))
+        if not self._token_key.exists():
+            _write(self._token_key, f"{self._token_secret}\n".encode())
         if not self.client_file.exists():
             _write(self.client_file, self._client_text(secrets.token_urlsafe(PASSWORD_BYTES)).encode())
 

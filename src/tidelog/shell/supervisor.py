@@ -246,7 +246,7 @@ def cluster_options(folder: Path, brokers: int, given: Mapping[str, str] | None 
 
 def secure_child(child: Child, folder: SecureFolder) -> None:
     """Make a broker one of a secured cluster."""
-    child.options = {**child.options, **folder.options()}
+    child.options = {**folder.token_options(), **child.options, **folder.options()}
     child.protocol = PROTOCOL
     child.umask = ONLY_OWNER
 

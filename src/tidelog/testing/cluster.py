@@ -60,7 +60,7 @@ class Cluster:
         self.security = SecureFolder(self.folder) if secure else None
         if self.security is not None:
             self.security.check(given)
-            everywhere |= self.security.options()
+            everywhere = {**self.security.token_options(), **everywhere, **self.security.options()}
         protocol = PROTOCOL if secure else "PLAINTEXT"
         self.brokers = [
             Broker(number, self.folder / f"broker-{number}", everywhere, protocol) for number in range(brokers)
