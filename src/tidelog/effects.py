@@ -95,6 +95,10 @@ class FetchKeys(NamedTuple):
     url: str
 
 
+class FetchToken(NamedTuple):
+    """Fetch the access token with which this broker logs in to others; answered by `token_fetched`."""
+
+
 class Connect(NamedTuple):
     """Open a connection; the node chose its (negative) number. Answered by `connected` or `connect_failed`."""
 
@@ -236,6 +240,7 @@ Effect = (
     | SetListenerOptions
     | SetLogLevels
     | FetchKeys
+    | FetchToken
     | Connect
     | Sync
     | Examine

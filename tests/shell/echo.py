@@ -123,6 +123,7 @@ def serving(options=None, *, folder="/", store=None, exit_code=0, knows_cluster=
         tls=TlsListeners(config, EventLogger("test")),
         submit=submit,
         fetch_keys=lambda url, done: None,
+        fetch_token=lambda done: None,
     )
     door = bind(address, 0, 50)
     server.listen("PLAINTEXT", door, limited=True)

@@ -9,6 +9,7 @@ from tests.security.tokens import AUDIENCE, ISSUER, RSA_KEYS, Provider, first_me
 from tests.shell.test_sasl import Wire
 from tests.shell.test_tls import port_of
 from tests.waiting import wait_for
+from tidelog.config.families.security_options import STANDARD_AUTHORIZER
 from tidelog.errors import ErrorCode, InvalidOption
 from tidelog.testing import Cluster
 from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -16,6 +17,17 @@ from tidelog.wire.messages.topics.metadata import MetadataRequest
 
 LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required {0};"
 OWN = "listener.name.sasl_plaintext.oauthbearer."
+PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+OF_BROKERS = "listener.name.replication.oauthbearer."
+TOKEN_URL = f"{OF_BROKERS}sasl.oauthbearer.token.endpoint.url"
+BETWEEN = {
+    "security.inter.broker.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+    f"{OF_BROKERS}sasl.jaas.config": LOGIN.format(""),
+    f"{OF_BROKERS}sasl.login.callback.handler.class": f"{PACKAGE}.OAuthBearerLoginCallbackHandler",
+    f"{OF_BROKERS}sasl.oauthbearer.expected.audience": "brokers",
+}
+"""Brokers log in to each other with tokens for an audience of their own."""
 PROVIDER, NEXT = Provider(), Provider(RSA_KEYS[1], "two")
 HOUR_S = 3600
 
@@ -177,12 +189,16 @@ def test_keys_come_from_an_https_server_that_is_verified(tmp_path):
         ({f"{OWN}sasl.oauthbearer.jwks.endpoint.url": "file:///no/such/file"}, "cannot read keys from file:///no/such"),
         ({f"{OWN}sasl.oauthbearer.expected.audience": ""}, "expected.audience: SASL/OAUTHBEARER needs this"),
         ({"sasl.oauthbearer.expected.issuer": ""}, "expected.issuer: SASL/OAUTHBEARER needs this"),
+        (BETWEEN, "token.endpoint.url is needed for sasl.mechanism OAUTHBEARER"),
+        ({**BETWEEN, TOKEN_URL: "file:///no/such/token"}, "no token from file:///no/such/token: there is no such file"),
+        ({**BETWEEN, TOKEN_URL: "https://provider.example/"}, "client.credentials.client.id is needed"),
         (
-            {
-                "security.inter.broker.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
-            },
-            "OAUTHBEARER is not supported between brokers; expected PLAIN, SCRAM",
+            {**BETWEEN, "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.JwtBearerJwtRetriever"},
+            "jwt.retriever.class must be one of .*ClientCredentialsJwtRetriever",
+        ),
+        (
+            {**BETWEEN, f"{OF_BROKERS}sasl.login.callback.handler.class": "com.example.Evil"},
+            "sasl.login.callback.handler.class: com.example.Evil is not supported",
         ),
     ],
 )
@@ -190,3 +206,26 @@ def test_a_broker_that_could_not_verify_tokens_does_not_start(keys, changes, sen
     refused = {**options(f"file://{keys}"), **changes}
     with pytest.raises(InvalidOption, match=sentence):
         Cluster(brokers=1, options=refused).__enter__()
+
+
+def test_a_broker_logs_in_to_others_as_the_subject_of_its_token(keys, tmp_path):
+    """With an authorizer it refuses to start if others would not serve it."""
+    file = tmp_path / "token"
+    url = {"sasl.oauthbearer.jwks.endpoint.url": f"file://{keys}", TOKEN_URL: f"file://{file}"}
+    authorizer = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS;User:of-brokers"}
+    wanted = {**options(f"file://{keys}"), **BETWEEN, **url, **authorizer}
+    for claims, told in (
+        ({"sub": "someone"}, r"brokers connect to each other as User:someone \(SASL_PLAINTEXT\)"),
+        ({"without": ["sub"]}, "the token has no claim sub that names a user"),
+    ):
+        file.write_text(token(aud="brokers", **claims))
+        with pytest.raises(InvalidOption, match=told):
+            Cluster(brokers=1, options=wanted).__enter__()
+    file.write_text(token(aud="brokers", sub="of-brokers"))
+    with Cluster(brokers=2, options=wanted) as cluster:
+        cluster.create_topic("t", replicas=2, min_insync_replicas=2)
+        with Wire(cluster.brokers[0].brokers_port) as wire:  # a client's token is for another audience
+            assert bytes(authenticated(wire, first_message(token())).auth_bytes) == b'{"status":"invalid_token"}'
+        assert not [kind for each in cluster.brokers for _, kind, _ in each.logger.lines if kind == "peer.login_failed"]
+        lines = repr([list(each.logger.lines) for each in cluster.brokers])
+        assert file.read_text().split(".")[2] not in lines

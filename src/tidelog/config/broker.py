@@ -13,8 +13,9 @@ from tidelog.config.families.replication_options import ReplicationOptions
 from tidelog.config.families.security_options import (
     AccessOptions,
     AuthorizerOptions,
+    LoginOptions,
+    OauthAssertionOptions,
     OauthOptions,
-    OauthOptionsOfLogins,
     SaslOptions,
     SaslOptionsOfJava,
     SslOptions,
@@ -38,11 +39,11 @@ _SAME_ID = ("node.id", "broker.id")
 _PER_MECHANISM = (
     "sasl.jaas.config",
     "sasl.login.class",
-    "sasl.login.callback.handler.class",
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
+    *LoginOptions.OPTIONS,
     *OauthOptions.OPTIONS,
-    *OauthOptionsOfLogins.OPTIONS,
+    *OauthAssertionOptions.OPTIONS,
 )
 
 
@@ -60,9 +61,10 @@ class BrokerConfig(
     SslOptions,
     TokenOptions,
     SaslOptions,
+    LoginOptions,
     SaslOptionsOfJava,
     OauthOptions,
-    OauthOptionsOfLogins,
+    OauthAssertionOptions,
     RaftOptions,
     RemoteOptions,
     ShareOptions,

@@ -9,7 +9,6 @@
 """
 
 from collections.abc import Callable, Generator, Mapping
-from functools import partial
 from struct import Struct
 
 from tidelog.api.context import Context
@@ -19,7 +18,7 @@ from tidelog.effects import Close, Deferred, Effect, Event, Send, SetFrameLimit
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
 from tidelog.security.access_tokens import FindKey
-from tidelog.security.sasl import Accounts, Exchange, Failed, LoggedIn, SaslListener, client
+from tidelog.security.sasl import Accounts, Exchange, Failed, LoggedIn, SaslListener, between_brokers, client
 from tidelog.wire.codec import API_VERSIONS
 from tidelog.wire.messages.security.sasl import (
     SaslAuthenticateRequest,
@@ -204,10 +203,8 @@ def sasl_listeners(
 
 
 def sasl_login(
-    config: BrokerConfig, entropy: Callable[[int], bytes]
+    config: BrokerConfig, entropy: Callable[[int], bytes], own_token: Callable[[], str]
 ) -> Callable[[], tuple[str, Generator[bytes, bytes, None]]] | None:
     """How this broker logs in to others (`sasl.client`); None where brokers do not use SASL among themselves."""
-    between = listeners.inter_broker_listener(config)
-    if any(each.listener == between and each.security.startswith("SASL") for each in listeners.bound(config)):
-        return partial(client, config.of_listener(between), entropy)
-    return None
+    between = between_brokers(config)
+    return None if between is None else lambda: client(between, entropy, own_token())

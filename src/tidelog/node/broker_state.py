@@ -31,6 +31,7 @@ from tidelog.node.event_log import EventLog
 from tidelog.node.fetching import Fetching
 from tidelog.node.isr_proposals import IsrProposals
 from tidelog.node.membership import Membership
+from tidelog.node.own_token import OwnToken
 from tidelog.node.peers import Forwarding
 from tidelog.node.producer_ids import ProducerIdBlocks
 from tidelog.node.quotas import Quotas
@@ -86,6 +87,7 @@ class BrokerState:
         directories: Mapping[str, bytes],
         sasl_secret: bytes,
         jwks: Mapping[str, str],
+        own_token: str,
         effects: list[Effect],
         store: StoreCalls,
         node: Reactions,
@@ -95,6 +97,7 @@ class BrokerState:
         self.effects = effects
         self.inter_broker_listener = inter_broker_listener(config)
         self.token_keys = TokenKeys(config, jwks, effects, lambda: self.now)
+        self.own_token = OwnToken(own_token, effects)
         self.sasl = sasl_listeners(config, self._account, entropy, sasl_secret, self.token_keys.find, self._wall_ms)
         """Listeners with SASL, by name."""
         self.authorizer = Authorizer(config, effects, lambda: self.now) if config.authorizer_class_name else None
@@ -179,8 +182,8 @@ class BrokerState:
     # Time.
 
     @property
-    def woken(self) -> tuple[Membership, Forwarding, ReplicationThrottles, LogDirEvents, TokenKeys]:
-        return self.membership, self.forwarding, self.throttles, self.log_dir_events, self.token_keys
+    def woken(self) -> tuple[Membership, Forwarding, ReplicationThrottles, LogDirEvents, TokenKeys, OwnToken]:
+        return self.membership, self.forwarding, self.throttles, self.log_dir_events, self.token_keys, self.own_token
 
     @property
     def actors(self) -> tuple[GroupCoordinator, TransactionCoordinator, Controller]:

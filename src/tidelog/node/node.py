@@ -40,7 +40,8 @@ RETRIED_WITH_NEXT_CONTROLLER = (FORWARDING, isr_proposals.OWNER, Stopping.OWNER)
 class Node:
     """A broker. Every input returns the effects to carry out, in order. `stopwatch` measures work, in nanoseconds.
     `directories` are the ids of its log folders; `sasl_secret` is the cluster's, for brokers with SASL; `jwks` are the
-    keys that verify access tokens, by URL (`security.access_tokens.providers`)."""
+    keys that verify access tokens, by URL (`security.access_tokens.providers`); `own_token` is the access token with
+    which it logs in to other brokers, if it does so by OAUTHBEARER."""
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class Node:
         sasl_secret: bytes = b"",
         certificates: Certificates | None = None,
         jwks: Mapping[str, str] | None = None,
+        own_token: str = "",
     ) -> None:
         self._effects: list[Effect] = []
         self._out: list[Effect] = []
@@ -70,6 +72,7 @@ class Node:
             directories=directories or {},
             sasl_secret=sasl_secret,
             jwks=jwks or {},
+            own_token=own_token,
             effects=self._effects,
             store=self.store,
             node=self,
@@ -84,7 +87,7 @@ class Node:
             self._endpoint,
             self._out,
             config.request_timeout_ms,
-            sasl_login(config, entropy),
+            sasl_login(config, entropy, lambda: broker.own_token.text),
         )
         self.upkeep = Upkeep(broker, disk, self._effects, self._out)
         broker.uncleanable = self.upkeep.cleaning.uncleanable
@@ -131,6 +134,7 @@ class Node:
         self.broker.membership.clean_epoch = self.replicas.clean_epoch
         self.upkeep.start(now)
         self.broker.token_keys.start(now)
+        self.broker.own_token.start(now)
         return self._finish()
 
     def session_started(self, session: int, now: Time) -> list[Effect]:
@@ -224,6 +228,12 @@ class Node:
         """`problem` says why there are no keys, or is ""."""
         self._at(now)
         self.broker.token_keys.fetched(url, text, problem, now)
+        return self._finish()
+
+    def token_fetched(self, text: str, problem: str, now: Time) -> list[Effect]:
+        """`problem` says why there is no token, or is ""."""
+        self._at(now)
+        self.broker.own_token.fetched(text, problem, now)
         return self._finish()
 
     def disk_full(self, folder: str, reason: str, now: Time) -> list[Effect]:

@@ -1,7 +1,9 @@
 """The messages of SASL/OAUTHBEARER (RFC 7628), from both sides."""
 
+import json
 import re
-from collections.abc import Generator
+from base64 import urlsafe_b64decode
+from collections.abc import Generator, Mapping
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
@@ -13,6 +15,10 @@ REFUSAL = '{"status":"invalid_token"}'
 ACKNOWLEDGED = b"\x01"
 MOST_BYTES = 65_536
 """The longest message of a client: checking a token costs time that grows with its length."""
+
+USED_FOR = 0.8
+"""The part of a token's lifetime after which a client or broker fetches the next one: Kafka's
+sasl.login.refresh.window.factor."""
 
 _FIRST = re.compile(
     r"n,(?:a=(?P<authzid>(?:[^\x00=,\x80-\U0010ffff]|=2C|=3D)+))?,\x01"
@@ -55,6 +61,22 @@ def client(token: str) -> Generator[bytes, bytes, None]:
     """The client's side: yields its messages, is sent the server's."""
     if (yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()):
         yield ACKNOWLEDGED  # of the refusal; the broker's next answer is an error
+
+
+def claims(token: str) -> Mapping[str, object]:
+    """What a token says, as whoever sends it may read it; nothing is verified. Empty if it is not a JWT."""
+    try:
+        content = token.split(".")[1]
+        found = json.loads(urlsafe_b64decode(content + "=" * (-len(content) % 4)))
+    except (ValueError, LookupError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def expires_at(token: str) -> int:
+    """When a token expires (wall ms), as its receiver will read it; 0 if that is not known."""
+    moment = claims(token).get("exp")
+    return int(moment * 1000) if isinstance(moment, int | float) and 0 <= moment < 1e12 else 0
 
 
 def parse_url(option: str, text: str) -> SplitResult:

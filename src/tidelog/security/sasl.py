@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
 from tidelog.security import access_tokens, jaas, oauthbearer, scram
@@ -20,11 +21,12 @@ MODULES = {
 }
 """The Java class in a mechanism's JAAS login, after `org.apache.kafka.common.security.`."""
 
-_HANDLERS = frozenset(
-    f"org.apache.kafka.common.security.oauthbearer.{package}OAuthBearerValidatorCallbackHandler"
-    for package in ("", "secured.")
-)
+_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+_HANDLERS = frozenset(f"{_PACKAGE}.{old}OAuthBearerValidatorCallbackHandler" for old in ("", "secured."))
 """Kafka's classes that verify tokens, in 4 and before. Their names are accepted; no class is loaded."""
+_LOGIN_HANDLERS = frozenset(f"{_PACKAGE}.{old}OAuthBearerLoginCallbackHandler" for old in ("", "secured."))
+_RETRIEVERS = frozenset(f"{_PACKAGE}.{kind}JwtRetriever" for kind in ("Default", "File", "ClientCredentials"))
+"""Kafka's classes that fetch tokens; the URL decides how. Not among them: JwtBearerJwtRetriever, with assertions."""
 
 _NOT_DURING = "Authentication failed during authentication due to {0}"
 _OTHER_ID = "Authentication failed: Client requested an authorization id that is different from"
@@ -161,30 +163,63 @@ def check(config: BrokerConfig) -> None:
             access_tokens.check(own)
 
 
-def client(config: BrokerConfig, entropy: Callable[[int], bytes]) -> tuple[str, Generator[bytes, bytes, None]]:
-    """The mechanism, and a broker's side of logging in to another; `config` is that of the listener between brokers."""
+def between_brokers(config: BrokerConfig) -> BrokerConfig | None:
+    """The options of the listener between brokers, if they use SASL among themselves."""
+    name = listeners.inter_broker_listener(config)
+    if any(each.listener == name and each.security.startswith("SASL") for each in listeners.bound(config)):
+        return config.of_listener(name)
+    return None
+
+
+def client(
+    config: BrokerConfig, entropy: Callable[[int], bytes], own_token: str = ""
+) -> tuple[str, Generator[bytes, bytes, None]]:
+    """The mechanism, and a broker's side of logging in to another; `config` is that of the listener between brokers.
+    `own_token` is its access token for OAUTHBEARER. InvalidOption if the options cannot work."""
     mechanism, user, password = _own_login(config)
+    password = own_token if mechanism == OAUTHBEARER else password
     return mechanism, client_exchange(mechanism, user, password, b64encode(entropy(scram.NONCE_BYTES)).decode())
 
 
-def own_user(config: BrokerConfig) -> str:
-    """The user as which a broker logs in to others; `config` is that of the listener between brokers."""
-    return _own_login(config)[1]
+def own_user(config: BrokerConfig, own_token: str = "") -> str:
+    """The user as which a broker logs in to others; `config` is that of the listener between brokers. Others take the
+    subject of its access token for its name."""
+    mechanism, user, _ = _own_login(config)
+    if mechanism != OAUTHBEARER:
+        return user
+    claim = config.of_mechanism(mechanism).sasl_oauthbearer_sub_claim_name
+    subject = oauthbearer.claims(own_token).get(claim)
+    if not isinstance(subject, str) or not subject.strip():
+        raise InvalidOption(f"sasl.oauthbearer.token.endpoint.url: the token has no claim {claim} that names a user")
+    return subject.strip()
+
+
+def options_of_own_token(config: BrokerConfig) -> BrokerConfig | None:
+    """The options of a broker that logs in to others by OAUTHBEARER, as they hold for this; None for other brokers."""
+    between = between_brokers(config)
+    if between is None or between.sasl_mechanism_inter_broker_protocol != OAUTHBEARER:
+        return None
+    own = between.of_mechanism(OAUTHBEARER)
+    if own.sasl_login_callback_handler_class not in {None, *_LOGIN_HANDLERS}:
+        raise InvalidOption(
+            f"oauthbearer.sasl.login.callback.handler.class: {own.sasl_login_callback_handler_class} is not supported; "
+            "brokers fetch their token themselves and load no classes"
+        )
+    if own.sasl_oauthbearer_jwt_retriever_class not in _RETRIEVERS:
+        raise InvalidOption(f"sasl.oauthbearer.jwt.retriever.class must be one of {', '.join(sorted(_RETRIEVERS))}")
+    return own
 
 
 def _own_login(config: BrokerConfig) -> tuple[str, str, str]:
-    """(mechanism, user, password)."""
+    """(mechanism, user, password); without the last two for OAUTHBEARER."""
     mechanism = config.sasl_mechanism_inter_broker_protocol
     if mechanism not in SUPPORTED:
         raise InvalidOption(
             f"sasl.mechanism.inter.broker.protocol: {mechanism} is not supported; expected {', '.join(SUPPORTED)}"
         )
-    if mechanism == OAUTHBEARER:
-        raise InvalidOption(
-            "sasl.mechanism.inter.broker.protocol: OAUTHBEARER is not supported between brokers; expected "
-            f"{', '.join((PLAIN, *scram.MECHANISMS))}"
-        )
     login = _login(config, mechanism)
+    if mechanism == OAUTHBEARER:
+        return mechanism, "", ""
     try:
         return mechanism, login.options["username"], login.options["password"]
     except KeyError as missing:

@@ -6,20 +6,18 @@ A token of an endpoint is used for 80 % of its time, for all connections of the 
 
 import json
 import time
-from base64 import b64encode, urlsafe_b64decode
+from base64 import b64encode
 from collections.abc import Mapping
 from threading import Lock
 from urllib.parse import quote_plus, urlencode
 
 from tidelog.client.options import ClientOptions
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
-from tidelog.security.oauthbearer import parse_url
+from tidelog.security.oauthbearer import USED_FOR, expires_at, parse_url
 from tidelog.shell.token_provider import HttpError, login_context, read_file, reason, request
 
 URL = "sasl.oauthbearer.token.endpoint.url"
 CREDENTIALS = "sasl.oauthbearer.client.credentials."
-USED_FOR = 0.8
-"""Kafka's sasl.login.refresh.window.factor."""
 _TIMEOUT_MS = 10_000
 _FIRST_PERMANENT, _FIRST_TRANSIENT = 400, 500
 
@@ -53,12 +51,14 @@ class AccessTokens:
         """A token to log in with now. ApiError if there is none."""
         with self._lock:
             now = time.time()
-            if self._url.scheme == "file":
-                return self._from_file()
-            if now >= self._fresh_until:
-                self._token = self._requested()
-                self._fresh_until = now + USED_FOR * max(_expiry(self._token) - now, 0)
+            if self._url.scheme == "file" or now >= self._fresh_until:
+                self._token = self.fetched()
+                self._fresh_until = now + USED_FOR * max(expires_at(self._token) / 1000 - now, 0)
             return self._token
+
+    def fetched(self) -> str:
+        """The token that there is now. ApiError if there is none."""
+        return self._from_file() if self._url.scheme == "file" else self._requested()
 
     def _from_file(self) -> str:
         try:
@@ -112,12 +112,3 @@ def _checked(token: str) -> str:
     if not token or not token.isascii() or any(character <= " " for character in token):
         raise ValueError("it is not a token")
     return token
-
-
-def _expiry(token: str) -> float:
-    """When it expires, as the broker will read it; 0 if that is not known. Only the broker verifies tokens."""
-    try:
-        content = token.split(".")[1]
-        return float(json.loads(urlsafe_b64decode(content + "=" * (-len(content) % 4)))["exp"])
-    except (ValueError, LookupError, TypeError):
-        return 0.0

@@ -18,9 +18,9 @@ from tidelog.shell.connections import tls
 from tidelog.shell.log_dir_lock import CannotStart
 
 
-def check(config: BrokerConfig, store: MetadataStore) -> None:
+def check(config: BrokerConfig, store: MetadataStore, own_token: str) -> None:
     """InvalidOption if the principal of this broker could not be allowed what brokers request of each other."""
-    principal, protocol = _own_principal(config)
+    principal, protocol = _own_principal(config, own_token)
     if principal is None:
         raise InvalidOption("ssl.principal.mapping.rules: no rule matches the subject of this broker's own certificate")
     if not may_be_broker(config, principal, AclIndex(_cluster_acls(store))):
@@ -31,13 +31,13 @@ def check(config: BrokerConfig, store: MetadataStore) -> None:
         )
 
 
-def _own_principal(config: BrokerConfig) -> tuple[str | None, str]:
+def _own_principal(config: BrokerConfig, own_token: str) -> tuple[str | None, str]:
     """(this broker as others know it, the protocol between brokers)."""
     between = listeners.inter_broker_listener(config)
     protocol = next(each.security for each in listeners.bound(config) if each.listener == between)
     own = listeners.options_of(config, between)
     if protocol.startswith("SASL"):
-        return f"User:{sasl.own_user(own)}", protocol
+        return f"User:{sasl.own_user(own, own_token)}", protocol
     return (tls.own_principal(own) if protocol == "SSL" else tls.ANONYMOUS), protocol
 
 

@@ -28,6 +28,7 @@ from tidelog.shell.connections.traffic import clock
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.log_dir_lock import CannotStart, LogDirLock
+from tidelog.shell.own_token import OwnTokenSource
 from tidelog.shell.server import Server
 from tidelog.shell.store.store_address import StoreUnavailable, address_of, open_store, session_timeout_ms
 from tidelog.shell.store.store_thread import Session, StoreThread
@@ -88,14 +89,15 @@ class HostedBroker:
         stack.callback(log_dir_lock.release)
         tls = TlsListeners(config, self.logger)
         bound = _bind(config, stack)
-        token_keys = TokenKeySources(config)
+        token_keys, own_tokens = TokenKeySources(config), OwnTokenSource(config)
         advertised = _advertised(config, bound)
+        own_token = own_tokens.load()
         thread = StoreThread(self._store_opener())
         stack.callback(thread.stop)
         cluster_id = _cluster_id(thread.store)
         has_sasl = any(endpoint.security.startswith("SASL") for endpoint, _ in bound)
         if config.authorizer_class_name:
-            broker_access.check(config, thread.store)
+            broker_access.check(config, thread.store, own_token)
         log_dir_lock.check_identity(cluster_id, config.node_id, os.urandom)
         homes = zip(config.folders, disk.folders, strict=True)
         node = self.node = Node(
@@ -110,6 +112,7 @@ class HostedBroker:
             sasl_secret=_shared(thread.store, tree.SASL_SALTS, b64encode(os.urandom(32))) if has_sasl else b"",
             certificates=tls,
             jwks=token_keys.load(),
+            own_token=own_token,
         )
         server = Server(
             self.loop,
@@ -120,6 +123,7 @@ class HostedBroker:
             tls=tls,
             submit=thread.submit,
             fetch_keys=token_keys.fetch,
+            fetch_token=own_tokens.fetch,
         )
         stack.callback(server.close)
         for folder, reason in log_dir_lock.offline.items():

@@ -23,6 +23,7 @@ from tidelog.effects import (
     Event,
     Examine,
     FetchKeys,
+    FetchToken,
     Pause,
     PutBack,
     Remove,
@@ -76,6 +77,8 @@ class NodeInputs(Protocol):
 
     def keys_fetched(self, url: str, text: str, problem: str, now: Time) -> Sequence[Effect]: ...
 
+    def token_fetched(self, text: str, problem: str, now: Time) -> Sequence[Effect]: ...
+
     def examined(self, token: int, verdict: Verdict, now: Time) -> Sequence[Effect]: ...
 
     def computed(self, token: int, result: Any, now: Time) -> Sequence[Effect]: ...
@@ -97,6 +100,7 @@ class Server:
         tls: TlsListeners,
         submit: Callable[[int, Sequence[Operation]], None],
         fetch_keys: Callable[[str, Callable[[str, str, str], None]], None],
+        fetch_token: Callable[[Callable[[str, str], None]], None],
     ) -> None:
         self.exit_code = 0
         self.stopping = False
@@ -127,6 +131,7 @@ class Server:
             SetListenerOptions: lambda effect: tls.change(effect.options),
             SetLogLevels: lambda effect: logger.set_levels(effect.levels),
             FetchKeys: lambda effect: fetch_keys(effect.url, self._keys_fetched),
+            FetchToken: lambda _: fetch_token(self._token_fetched),
             Connect: self._connect,
             Sync: disk_worker.sync,
             Examine: disk_worker.examine,
@@ -225,6 +230,10 @@ class Server:
     def _keys_fetched(self, url: str, text: str, problem: str) -> None:
         """Called on a thread of its own."""
         self.notify_threadsafe(self._node.keys_fetched, url, text, problem)
+
+    def _token_fetched(self, text: str, problem: str) -> None:
+        """Called on a thread of its own."""
+        self.notify_threadsafe(self._node.token_fetched, text, problem)
 
     def removal_failed(self, reason: str) -> None:
         self.call(self.log_error, "disk.remove", reason)

@@ -2,8 +2,7 @@
 
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
-from threading import Thread
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import SplitResult
 
@@ -11,7 +10,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
 from tidelog.security.access_tokens import KeySet, providers
 from tidelog.security.oauthbearer import parse_url
-from tidelog.shell.token_provider import login_context, read_file, reason, request
+from tidelog.shell.token_provider import login_context, on_thread, read_file, reason, request
 
 TIMEOUT_S = 10.0
 _OPTION = "sasl.oauthbearer.jwks.endpoint.url"
@@ -46,17 +45,7 @@ class TokenKeySources:
     def fetch(self, url: str, done: Callable[[str, str, str], None]) -> None:
         """Fetch the keys of this URL on a thread, which calls `done` with the URL, the keys, and why there are none."""
         source = self._sources[url]  # never another URL than one of the configuration
-
-        def work() -> None:
-            text, problem = "", ""
-            try:
-                text = _read(source)
-            except Exception as error:
-                problem = reason(error) or repr(error)
-            with suppress(RuntimeError):  # the loop is closed: the broker has stopped
-                done(url, text, problem)
-
-        Thread(target=work, name="token-keys", daemon=True).start()  # it may wait for long, and nothing waits for it
+        on_thread("token-keys", partial(_read, source), partial(done, url))
 
 
 def _source(url: str, config: BrokerConfig) -> _Source:

@@ -7,8 +7,10 @@ Redirects and proxies are not followed: a request goes to the server that the co
 import http.client
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from urllib.parse import SplitResult, unquote
 
 from tidelog.client.options import ClientOptions, parse
@@ -90,3 +92,18 @@ def read_file(url: SplitResult) -> str:
 def reason(problem: Exception) -> str:
     """Why there was no answer, in a few words."""
     return (isinstance(problem, OSError) and problem.strerror) or str(problem)
+
+
+def on_thread(name: str, read: Callable[[], str], done: Callable[[str, str], None]) -> None:
+    """Read on a thread of its own, which calls `done` with the text, and why there is none."""
+
+    def work() -> None:
+        text, problem = "", ""
+        try:
+            text = read()
+        except Exception as error:
+            problem = reason(error) or repr(error)
+        with suppress(RuntimeError):  # the loop is closed: the broker has stopped
+            done(text, problem)
+
+    Thread(target=work, name=name, daemon=True).start()  # it may wait for long, and nothing waits for it

@@ -124,13 +124,22 @@ class SaslOptions(Options):
     connections_max_reauth_ms = long(0, "Time after which a connection must authenticate again; 0 means never.")
 
 
+class LoginOptions(Options):
+    """Of brokers that log in to others with an access token."""
+
+    sasl_login_callback_handler_class = class_name(
+        None, "Java class for SASL logins; only Kafka's own for OAUTHBEARER, whose name has no effect."
+    )
+    sasl_login_connect_timeout_ms = integer(None, "Timeout for connecting to a token provider.")
+    sasl_login_read_timeout_ms = integer(None, "Timeout for an answer of a token provider.")
+    sasl_login_retry_backoff_max_ms = long(10_000, "How long an unavailable token provider is retried.")
+    sasl_login_retry_backoff_ms = long(100, "Initial backoff between two requests to a token provider.")
+
+
 class SaslOptionsOfJava(Options, ignored=True):
     sasl_mechanism_controller_protocol = string("GSSAPI", "SASL mechanism of KRaft's controllers.")
     sasl_client_callback_handler_class = class_name(None, "Java class for SASL clients.")
-    sasl_login_callback_handler_class = class_name(None, "Java class for SASL logins.")
     sasl_login_class = class_name(None, "Java class that logs in.")
-    sasl_login_connect_timeout_ms = integer(None, "Timeout for connecting to a login provider.")
-    sasl_login_read_timeout_ms = integer(None, "Timeout for reading from a login provider.")
     sasl_login_refresh_buffer_seconds = short(300, "Time before expiry without refreshes.", dynamic=PER_BROKER)
     sasl_login_refresh_min_period_seconds = short(
         60, "Minimum time between two refreshes of a login.", dynamic=PER_BROKER
@@ -139,8 +148,6 @@ class SaslOptionsOfJava(Options, ignored=True):
         0.8, "Share of a credential's lifetime after which it is refreshed.", dynamic=PER_BROKER
     )
     sasl_login_refresh_window_jitter = double(0.05, "Random share added to the refresh time.", dynamic=PER_BROKER)
-    sasl_login_retry_backoff_max_ms = long(10_000, "Maximum backoff between two logins.")
-    sasl_login_retry_backoff_ms = long(100, "Initial backoff between two logins.")
     sasl_kerberos_kinit_cmd = string("/usr/bin/kinit", "Path of Kerberos' kinit.", dynamic=PER_BROKER)
     sasl_kerberos_min_time_before_relogin = long(
         60_000, "Minimum time between two Kerberos logins.", dynamic=PER_BROKER
@@ -171,12 +178,20 @@ class OauthOptions(Options):
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
         "Java class that validates tokens.",
     )
+    sasl_oauthbearer_client_credentials_client_id = string(None, "This broker's client ID at the token provider.")
+    sasl_oauthbearer_client_credentials_client_secret = password("This broker's secret at the token provider.")
+    sasl_oauthbearer_jwt_retriever_class = class_name(
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+        "Java class that fetches this broker's token; only Kafka's own, whose name has no effect.",
+    )
+    sasl_oauthbearer_scope = string(None, "Scope to request for this broker's token.")
     sasl_oauthbearer_scope_claim_name = string("scope", "Name of the scope claim.")
     sasl_oauthbearer_sub_claim_name = string("sub", "Name of the subject claim.")
+    sasl_oauthbearer_token_endpoint_url = string(None, "URL of this broker's token: a file or the token endpoint.")
 
 
-class OauthOptionsOfLogins(Options, ignored=True):
-    """Of brokers that log in to others with a token, which Tidelog's do not."""
+class OauthAssertionOptions(Options, ignored=True):
+    """Of brokers that get their token by an assertion, which Tidelog's do not."""
 
     sasl_oauthbearer_assertion_algorithm = string("RS256", "Signature algorithm of assertions.", check=_algorithm)
     sasl_oauthbearer_assertion_claim_aud = string(None, "Audience of assertions.")
@@ -191,11 +206,3 @@ class OauthOptionsOfLogins(Options, ignored=True):
     sasl_oauthbearer_assertion_private_key_file = string(None, "Key that signs assertions.")
     sasl_oauthbearer_assertion_private_key_passphrase = password("Password of that key.")
     sasl_oauthbearer_assertion_template_file = string(None, "Template file of assertions.")
-    sasl_oauthbearer_client_credentials_client_id = string(None, "Client ID at the token provider.")
-    sasl_oauthbearer_client_credentials_client_secret = password("Client secret at the token provider.")
-    sasl_oauthbearer_jwt_retriever_class = class_name(
-        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
-        "Java class that retrieves tokens.",
-    )
-    sasl_oauthbearer_scope = string(None, "Scope to request from the provider.")
-    sasl_oauthbearer_token_endpoint_url = string(None, "URL of the token endpoint.")
