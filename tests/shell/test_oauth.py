@@ -203,7 +203,8 @@ def test_keys_come_from_an_https_server_that_is_verified(tmp_path):
     ],
 )
 def test_a_broker_that_could_not_verify_tokens_does_not_start(keys, changes, sentence):
-    refused = {**options(f"file://{keys}"), **changes}
+    url = f"file://{keys}"
+    refused = {**options(url), "sasl.oauthbearer.jwks.endpoint.url": url, **changes}
     with pytest.raises(InvalidOption, match=sentence):
         Cluster(brokers=1, options=refused).__enter__()
 
