@@ -89,6 +89,8 @@ class OsFile:
 class OsDisk:
     """The folders of one broker. `folders` are its log folders, which `DiskFailed` names."""
 
+    file_type = OsFile
+
     def __init__(self, folders: Sequence[str] = ()) -> None:
         self.folders = tuple(folder.rstrip("/") for folder in folders)
         self._unsynced_folders: set[str] = set()
@@ -130,8 +132,9 @@ class OsDisk:
         flags = os.O_RDWR | os.O_CLOEXEC
         with self.refusing(path, new=create):
             if not create:
-                return OsFile(self, path, os.open(path, flags), fresh=False)
-            file = OsFile(self, path, os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644), fresh=True)
+                return self.file_type(self, path, os.open(path, flags), fresh=False)
+            fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+            file = self.file_type(self, path, fd, fresh=True)
         self._unsynced_folders.add(os.path.dirname(path))
         return file
 

@@ -68,13 +68,17 @@ class EventLogger:
             shown = {name: _shortened(value) if isinstance(value, str) else value for name, value in fields.items()}
             line = json.dumps({"time": moment, "level": level, "who": self.who, "kind": kind, **shown}, default=str)
         else:
-            pairs = "".join(f" {name}={_plain(value)}" for name, value in fields.items())
-            line = f"{moment} {level.upper()} {self.who} {kind}{pairs}"
+            line = f"{moment} {level.upper()} {self.who} {plain_text(kind, fields)}"
         # A closed pipe or a full disk behind stderr loses the line. It must not fail the input that the line is about:
         # a broker whose log nobody reads must still stop on a signal.
         with suppress(OSError):
             sys.stderr.write(line + "\n")
             sys.stderr.flush()
+
+
+def plain_text(kind: str, fields: Mapping[str, object]) -> str:
+    """An event as a log line shows it: `isr.shrink broker=0 isr='[0, 1]'`."""
+    return kind + "".join(f" {name}={_plain(value)}" for name, value in fields.items())
 
 
 def _plain(value: object) -> str:

@@ -10,13 +10,14 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import uvloop
 
 from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
-from tidelog.model import Endpoint, id_text
+from tidelog.model import Endpoint, Time, id_text
 from tidelog.node.node import Node
 from tidelog.ports import Create, MetadataStore, Read, StoreResult
 from tidelog.ports import Node as StoreNode
@@ -36,13 +37,30 @@ from tidelog.shell.thread_pool import NO_TOKEN
 from tidelog.shell.token_keys import TokenKeySources
 
 
+class Parts(NamedTuple):
+    """What connects a broker with sockets, disks, time and the metadata store. `tidelog.testing` replaces these parts
+    to inject faults; nothing else does."""
+
+    server: Callable[..., Server] = Server
+    disk: Callable[[Sequence[str]], OsDisk] = OsDisk
+    clock: Callable[[], Time] = clock
+    open_store: Callable[..., Session] = open_store
+
+
 class HostedBroker:
     """A broker from configuration to end. `opened` is called on the loop once it serves.
 
     From then on `endpoints` are the bound listeners, and `node` is the broker itself, to be used on the loop only.
     """
 
-    def __init__(self, config: BrokerConfig, logger: EventLogger, opened: Callable[["HostedBroker"], None]) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        logger: EventLogger,
+        opened: Callable[["HostedBroker"], None],
+        parts: Parts = Parts(),  # noqa: B008 (immutable)
+    ) -> None:
+        self.parts = parts
         self.config = config
         self.logger = logger
         self.endpoints: Sequence[Endpoint] = ()
@@ -83,7 +101,7 @@ class HostedBroker:
     def _open(self, stack: ExitStack) -> Server:
         config = self.config
         self.store_address = address_of(config)
-        disk = OsDisk(config.folders)
+        disk = self.parts.disk(config.folders)
         log_dir_lock = LogDirLock(disk)
         log_dir_lock.lock()
         stack.callback(log_dir_lock.release)
@@ -114,7 +132,7 @@ class HostedBroker:
             jwks=token_keys.load(),
             own_token=own_token,
         )
-        server = Server(
+        server = self.parts.server(
             self.loop,
             node,
             config,
@@ -124,6 +142,7 @@ class HostedBroker:
             submit=thread.submit,
             fetch_keys=token_keys.fetch,
             fetch_token=own_tokens.fetch,
+            now=self.parts.clock,
         )
         stack.callback(server.close)
         for folder, reason in log_dir_lock.offline.items():
@@ -159,7 +178,7 @@ class HostedBroker:
 
         def open_session(notify: Callable[[], None]) -> Session:
             try:
-                return open_store(
+                return self.parts.open_store(
                     address,
                     session_timeout_ms=self._term_ms,
                     connection_timeout_ms=self.config.zookeeper_connection_timeout_ms,

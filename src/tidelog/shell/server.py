@@ -101,12 +101,14 @@ class Server:
         submit: Callable[[int, Sequence[Operation]], None],
         fetch_keys: Callable[[str, Callable[[str, str, str], None]], None],
         fetch_token: Callable[[Callable[[str, str], None]], None],
+        now: Callable[[], Time] = clock,
     ) -> None:
         self.exit_code = 0
         self.stopping = False
         """Set when the node has stopped and its logs are closed: callbacks that are still queued on the loop must not
         reach it."""
         self._loop = loop
+        self._now = now
         self._node = node
         self._logger = logger
         self._timer: asyncio.Handle | None = None
@@ -114,7 +116,7 @@ class Server:
         self._waiting_listeners: list[tuple[str, socket.socket]] = []
         """The clients' listeners before the node knows the cluster; connections wait in the kernel's backlog."""
         self._thread_pool = ThreadPool()
-        self._traffic = Traffic(loop, config, logger, self._thread_pool, self, tls)
+        self._traffic = Traffic(loop, config, logger, self._thread_pool, self, tls, now)
         self._tls = tls
         self._handshakes: dict[int, Handshake] = {}
         """With other brokers, by the number of their connection."""
@@ -181,7 +183,7 @@ class Server:
     def notify(self, entry: Callable[..., Sequence[Effect]], *arguments: object) -> None:
         """Feed an input to the node and carry out the effects. On the loop only."""
         if not self.stopping:
-            self._carry_out(entry(*arguments, clock()))
+            self._carry_out(entry(*arguments, self._now()))
 
     def notify_threadsafe(self, entry: Callable[..., Sequence[Effect]], *arguments: object) -> None:
         """The same from any thread, or while effects are being carried out."""
@@ -260,7 +262,7 @@ class Server:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = deadline
-        delay_ms = deadline - clock().mono
+        delay_ms = deadline - self._now().mono
         if delay_ms <= 0:
             self._timer = self._loop.call_soon(self._wake)
         else:
@@ -274,7 +276,7 @@ class Server:
     def _timer_rang(self) -> None:
         self._timer = None
         deadline = self._node.next_deadline
-        if deadline is not None and deadline <= clock().mono:
+        if deadline is not None and deadline <= self._now().mono:
             self.notify(self._node.wake)
         else:
             self._set_timer()

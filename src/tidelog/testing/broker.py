@@ -6,20 +6,26 @@ and no other broker is affected.
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
+from typing import TypeVar
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
-from tidelog.shell.event_logger import EventLogger
-from tidelog.shell.hosting import HostedBroker
+from tidelog.shell.event_logger import EventLogger, plain_text
+from tidelog.shell.hosting import HostedBroker, Parts
+from tidelog.testing.store_gate import StoreGate
+
+T = TypeVar("T")
 
 START_S = 30.0
 STOP_S = 60.0
 MAX_LOG_LINES = 10_000
+PAUSED = "paused"
 
 
 class BrokerCrashed(Exception):
@@ -32,16 +38,28 @@ class RecordingLogger(EventLogger):
     def __init__(self, who: str) -> None:
         super().__init__(who)
         self.lines: deque[tuple[str, str, dict[str, object]]] = deque(maxlen=MAX_LOG_LINES)
+        self._moments: deque[float] = deque(maxlen=MAX_LOG_LINES)
+        """When each line was written, on the monotonic clock."""
 
     def print(self, level: str, kind: str, fields: Mapping[str, object]) -> None:
+        self._moments.append(time.monotonic())
         self.lines.append((level, kind, dict(fields)))
         if level == "error":
             super().print(level, kind, fields)
 
+    def text_since(self, moment: float) -> list[str]:
+        """The lines from this monotonic time on, with seconds since then; those for timelines only are left out."""
+        return [
+            f"{at - moment:8.3f} s {level.upper()} {plain_text(kind, fields)}"
+            for at, (level, kind, fields) in zip(self._moments.copy(), self.lines.copy(), strict=False)
+            if at >= moment and level != "debug"
+        ]
+
 
 class Broker:
-    """A broker that can be started, stopped and killed. `port` is 0 until the first start and then stays the same;
-    `brokers_port`, the port of the listener between brokers, changes at each start. `logger` has its log lines."""
+    """A broker that can be started, stopped, killed and paused. `port` is 0 until the first start and then stays the
+    same; `brokers_port`, the port of the listener between brokers, changes at each start. `logger` has its log
+    lines."""
 
     def __init__(self, number: int, folder: Path, options: Mapping[str, str], protocol: str = "PLAINTEXT") -> None:
         self.id = number
@@ -53,13 +71,21 @@ class Broker:
         self._protocol = protocol
         self._hosted: HostedBroker | None = None
         self._thread: Thread | None = None
+        self._gate = StoreGate()
+        self._pause: _Pause | None = None
 
     def __repr__(self) -> str:
-        return f"Broker({self.id} on port {self.port}, {'running' if self.is_running else 'down'})"
+        state = "paused" if self.is_paused else "running" if self.is_running else "down"
+        return f"Broker({self.id} on port {self.port}, {state})"
 
     @property
     def is_running(self) -> bool:
+        """Whether it was started and has not ended; a paused broker is running."""
         return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._pause is not None
 
     @property
     def address(self) -> str:
@@ -69,6 +95,7 @@ class Broker:
         """Start the thread; the queue receives None when the broker listens, or the exception that prevented it."""
         assert not self.is_running, self
         began: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._gate = StoreGate()
         self._thread = Thread(target=self._run, args=(began,), name=f"broker-{self.id}", daemon=True)
         self._thread.start()
         return began
@@ -78,8 +105,9 @@ class Broker:
             self._remember(hosted.endpoints)
             began.put(None)
 
+        parts = Parts(open_store=self._gate.open_store)
         try:
-            self._hosted = HostedBroker(BrokerConfig(self.properties()), self.logger, opened)
+            self._hosted = HostedBroker(BrokerConfig(self.properties()), self.logger, opened, parts)
             self.crashed |= self._hosted.run() != 0
         except Exception as error:  # noqa: BLE001 (raised by the caller of `start`)
             began.put(error)
@@ -98,6 +126,7 @@ class Broker:
 
     def stop(self) -> None:
         """Stop cleanly: the broker hands over its partitions and closes its logs."""
+        self.resume()
         if self._hosted is not None:
             self._hosted.stop()
         self._join()
@@ -105,6 +134,10 @@ class Broker:
     def kill(self) -> None:
         """Stop as SIGKILL would: connections drop, and nothing more is written."""
         if self._hosted is not None:
+            self._gate.end()
+            if self._pause is not None:
+                self._pause.end(kill=True)
+                self._pause = None
             self._hosted.kill()
         self._join()
 
@@ -114,6 +147,37 @@ class Broker:
             thread.join(STOP_S)
             if thread.is_alive():
                 raise TimeoutError(f"broker {self.id} did not end within {STOP_S:g} s")
+
+    def pause(self) -> None:
+        """Stop its event loop as SIGSTOP would; return once it stands still."""
+        if self._hosted is None or self._pause is not None:
+            return
+        pause = self._pause = _Pause(self._hosted)
+        self._gate.close(PAUSED)
+        with suppress(RuntimeError):  # the loop is closed: it has ended
+            self._hosted.loop.call_soon_threadsafe(pause.hold)
+            pause.began.wait(START_S)
+
+    def resume(self) -> None:
+        """Let a paused broker go on; nothing happens to others."""
+        if self._pause is not None:
+            self._pause.end(kill=False)
+            self._pause = None
+            self._gate.open(PAUSED)
+
+    def call(self, function: Callable[[HostedBroker], T]) -> T:
+        """Call the function on the broker's loop, and return what it returns. The broker must be running."""
+        hosted, result = self._hosted, Future[T]()
+        assert hosted is not None, self
+
+        def run() -> None:
+            try:
+                result.set_result(function(hosted))
+            except BaseException as error:  # noqa: BLE001 (raised by the caller)
+                result.set_exception(error)
+
+        hosted.loop.call_soon_threadsafe(run)
+        return result.result(START_S)
 
     def wait_for_line(self, kind: str, within_s: float = START_S, **fields: str) -> dict[str, object]:
         """The fields of the last log line of this kind whose named fields contain these texts, once there is one."""
@@ -126,3 +190,25 @@ class Broker:
             time.sleep(0.005)
         wanted = " ".join([kind, *(f"{name}=…{text}…" for name, text in fields.items())])
         raise TimeoutError(f"broker {self.id} logged no {wanted} within {within_s:g} s")
+
+
+class _Pause:
+    """Holds a broker's event loop between two callbacks."""
+
+    def __init__(self, hosted: HostedBroker) -> None:
+        self.began = Event()
+        self._hosted = hosted
+        self._over = Event()
+        self._kill = False
+
+    def hold(self) -> None:
+        """Block the loop, on its own thread, until `end`."""
+        self.began.set()
+        self._over.wait()
+        if self._kill and self._hosted.server is not None:
+            self._hosted.server.stopping = True  # what is queued on the loop must not reach the node any more
+            self._hosted.loop.stop()
+
+    def end(self, *, kill: bool) -> None:
+        self._kill = kill
+        self._over.set()

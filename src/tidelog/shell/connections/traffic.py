@@ -9,7 +9,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from socket import socket
 from typing import Protocol
 
@@ -68,8 +68,10 @@ class Traffic:
         thread_pool: ThreadPool,
         observer: ConnectionObserver,
         tls: TlsListeners,
+        now: Callable[[], Time] = clock,
     ) -> None:
         self.connections: dict[int, Connection] = {}
+        self._now = now
         self.acceptor = Acceptor(loop, config, logger, self._accepted)
         self._loop = loop
         self._limits = _limits_before_authentication(config)
@@ -104,7 +106,7 @@ class Traffic:
         else:
             reader = FrameReader(limit, buffers, UNAUTHENTICATED_BYTES)
         connection = self.connections[number] = Connection(number, sock, listener, host, reader)
-        connection.last_used = clock().mono
+        connection.last_used = self._now().mono
         connection.is_limited = is_limited
         if limit is not None:
             connection.unauthenticated = self._loop.call_later(AUTHENTICATION_S, self._not_authenticated, connection)
@@ -166,6 +168,12 @@ class Traffic:
             self._close_when_sent(connection)
         return True
 
+    def drop(self, number: int) -> None:
+        """Close the connection at once, as if its peer had. Never while effects are carried out."""
+        connection = self.connections.get(number)
+        if connection is not None:
+            self._connection_lost(connection)
+
     def close_all(self) -> None:
         """Close all sockets, after the loop has ended."""
         self.acceptor.close()
@@ -220,7 +228,7 @@ class Traffic:
         connection.delivery_scheduled = False
         if connection.may_deliver_held and self.connections.get(connection.number) is connection:
             due, connection.held = connection.held[:FRAMES_PER_TURN], connection.held[FRAMES_PER_TURN:]
-            self._observer.frames_received(connection.number, [memoryview(frame) for frame in due], clock())
+            self._observer.frames_received(connection.number, [memoryview(frame) for frame in due], self._now())
             if self.connections.get(connection.number) is connection:
                 self._update_reading(connection)
 
@@ -242,7 +250,7 @@ class Traffic:
 
     def _readable(self, connection: Connection) -> None:
         """Read what has arrived, a bounded number of times, and let the node process each read."""
-        now = clock()
+        now = self._now()
         connection.last_used = now.mono
         reader = connection.reader
         for _ in range(READS_PER_TURN):
@@ -371,7 +379,7 @@ class Traffic:
         """Close idle clients, and check again when the next one may be due."""
         if self._idle_ms <= 0:
             return
-        now = clock().mono
+        now = self._now().mono
         for connection in [connection for connection in self.connections.values() if connection.number > 0]:
             if now - connection.last_used >= self._idle_ms:
                 self._connection_lost(connection)

@@ -20,8 +20,11 @@ class Session(MetadataStore, Protocol):
     """A store that knows that its session was ended (`lost`), or may have been: `silent` after a whole session timeout
     without contact."""
 
-    lost: bool
-    silent: bool
+    @property
+    def lost(self) -> bool: ...
+
+    @property
+    def silent(self) -> bool: ...
 
 
 class Listener(Protocol):

@@ -1,0 +1,98 @@
+"""Topics of a cluster in the caller's process: created, deleted, and whom their partitions have as leader."""
+
+import time
+from collections.abc import Callable, Iterable
+
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.shell.transport import Admin
+from tidelog.testing.broker import START_S
+from tidelog.testing.lifecycle import RETRY_S, Lifecycle, as_text, dotted
+from tidelog.wire.messages.topics.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+
+
+class Topics(Lifecycle):
+    """What `Cluster` can do with topics."""
+
+    def create_topic(self, name: str, partitions: int = 1, *, replicas: int | None = None, **options: object) -> None:
+        """Create a topic, and return when every running broker knows it and its leaders.
+
+        By default it has a replica on every running broker, up to 3. Options are keywords with '_' for '.'. Raises
+        ApiError if the cluster rejects the request.
+        """
+        running = self._answering
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=min(3, len(running)) if replicas is None else replicas,
+            configs=[CreatableTopicConfig(name=dotted(key), value=as_text(value)) for key, value in options.items()],
+        )
+        with self.admin() as admin:
+            result = admin.ask(CreateTopicsRequest(topics=[topic])).topics[0]
+            if result.error_code:
+                raise ApiError(ErrorCode(result.error_code), result.error_message)
+            for broker in running:
+                while not _has_leaders(_described(admin, name, broker.id)):
+                    time.sleep(RETRY_S)
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete these topics. Raises ApiError if the cluster rejects one."""
+        topics = list(names)
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name) for name in topics], topic_names=topics, timeout_ms=int(START_S * 1000)
+        )
+        with self.admin() as admin:
+            for result in admin.ask(request).responses:
+                if result.error_code:
+                    raise ApiError(ErrorCode(result.error_code), f"{result.name}: {result.error_message}")
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The broker that leads the partition, -1 if none does.
+
+        >>> cluster.kill(cluster.leader("orders"))
+        """
+        return self._partition(topic, partition).leader_id
+
+    def in_sync(self, topic: str, partition: int = 0) -> set[int]:
+        """The brokers in the partition's in-sync set."""
+        return set(self._partition(topic, partition).isr_nodes)
+
+    def _partition(self, topic: str, partition: int) -> MetadataResponsePartition:
+        """The partition as the first broker that answers knows it."""
+        with self.admin() as admin:
+            found = _described(admin, topic, self._answering[0].id).partitions
+        numbers = [each.partition_index for each in found]
+        if not numbers:
+            raise ValueError(f"topic {topic!r} does not exist")
+        if partition not in numbers:
+            last = len(numbers) - 1
+            raise ValueError(f"partition {partition!r} of {topic!r} does not exist; expected 0 to {last}")
+        return next(each for each in found if each.partition_index == partition)
+
+    def _wait_until(self, holds: Callable[[], bool], what: Callable[[], str], within_s: float = START_S) -> None:
+        deadline = time.monotonic() + within_s
+        while not holds():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not within {within_s:g} s: {what()}")
+            time.sleep(RETRY_S)
+
+
+def _described(admin: Admin, topic: str, broker: int) -> MetadataResponseTopic:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    found: MetadataResponseTopic = admin.ask(request, broker).topics[0]
+    return found
+
+
+def _has_leaders(topic: MetadataResponseTopic) -> bool:
+    return bool(topic.partitions) and all(partition.leader_id >= 0 for partition in topic.partitions)
