@@ -20,16 +20,23 @@ QUICK = ("unit", "cluster")
 EXHAUSTIVE = (
     "tests/audit/test_busy.py::*",
     "tests/check/fuzz/test_frames.py::test_every_*",
+    "tests/cli/test_simulate.py::test_a_mutant_*",
+    "tests/cli/test_simulate_drawn.py::test_a_mutant_*",
+    "tests/lab/test_stories.py::test_the_same_story_*_whatever_the_hash_seed",
     "tests/log/test_compaction.py::test_a_crash_at_any_operation_*",
     "tests/log/test_compaction.py::test_a_log_that_is_deleted_at_any_step_*",
     "tests/log/test_compaction.py::test_a_truncation_while_*",
     "tests/log/test_rotten_files.py::test_every_*",
     "tests/node/test_relocation.py::test_a_crash_at_any_operation_*",
     "tests/security/test_cve_classes.py::test_the_length_of_an_array*",
+    "tests/sim/clients/test_clients.py::test_copiers_copy_exactly_once_*",
+    "tests/sim/clients/test_clients.py::test_transactions_of_other_libraries",
+    "tests/sim/mutants/drawn/test_drawing.py::*",
+    "tests/sim/nemesis/test_later_kinds.py::*",
     "tests/sim/nemesis/test_kinds.py::test_every_kind_is_the_same_each_time_*",
     "tests/wire/test_messages_kio.py::*",
 )
-"""Tests of `QUICK` tiers that try every step, kind or version: too many for `--quick`, the others run them."""
+"""Tests of `QUICK` tiers that try every step, kind, version, mutant or library: too many for `--quick`, the others run them."""
 
 FIRST = ("spark", "java", "process", "soak", "cluster", "unit")
 """In which order the tiers begin: Spark's session is the longest group, seeds fill what is left."""
