@@ -70,7 +70,7 @@ def test_each_row_is_there_once_wherever_the_process_was_killed(
     assert step(steps, bootstrap, topic, 2) == 0
     assert values(bootstrap, topic) == expected(0, 1, 2)
     with Admin(bootstrap) as admin:
-        assert prepared_transactions.left_open(admin, f"query-{topic}") == []
+        assert prepared_transactions.left_open(admin, lambda name: name.startswith(f"query-{topic}-")) == []
 
 
 def test_each_row_is_there_once_after_one_kill_at_every_point_in_turn(steps: Steps, bootstrap: str, topic: str) -> None:
@@ -130,6 +130,25 @@ def test_an_attempt_that_lost_is_aborted(bootstrap: str, topic: str) -> None:
         assert prepared_transactions.not_open(admin, [lost.transaction]) == [lost.transaction]
     driver.close()
     assert values(bootstrap, topic) == expected(0)
+
+
+def test_the_transactions_of_a_job_whose_name_begins_alike_are_left_alone(bootstrap: str, topic: str) -> None:
+    """Both drivers abort what is left open of their own job when they begin, and again when a batch has failed."""
+    job = Job(f"job-{topic}", 0)
+    for other in (Job(f"{job.key}-eu", 0), Job(f"{job.key}-0123456789ab-0", 0)):
+        chosen = options(bootstrap, topic)
+        found = messages(chosen, other)
+        left = messages(chosen, job)
+        driver = Driver(Access(bootstrap), job.key)
+        driver.abort([], job)
+        driver.close()
+        with Admin(bootstrap) as admin:
+            ours = [one.transaction for one in left if isinstance(one, Prepared) and one.transaction]
+            assert prepared_transactions.not_open(admin, ours) == ours
+        running = Driver(Access(bootstrap), other.key)
+        running.commit(found, other)
+        running.close()
+    assert values(bootstrap, topic) == sorted([*expected(0), *expected(0)])
 
 
 def test_a_batch_that_failed_is_aborted_unless_it_has_its_entry(bootstrap: str, topic: str) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from tidelog.audit.io.run import Run
 
 APP = "tidelog audit"
-MASTERS = re.compile(r"local(\[.*\])?|(spark|k8s|mesos)://.+|yarn")
+MASTERS = re.compile(r"local(-cluster)?(\[.*\])?|(spark|k8s|mesos)://.+|yarn")
 
 _PYTHON_ERROR = re.compile(r"(\w+\.)*\w*(Error|Exception|Interrupt)\b.*: ")
 

@@ -1,6 +1,7 @@
 """A Spark session for pipelines: with the settings they need, and with the JVM's output in a file."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,14 +18,16 @@ NEEDED: Mapping[str, str] = {
 CHOSEN: Mapping[str, str] = {
     "spark.app.name": "tidelog pipeline",
     "spark.master": "local[2]",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.redaction.options.regex": "(?i)url|password|jaas|keystore",  # options of sources and sinks in plans
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",  # a port could get connections that are meant for others
 }
+LOOPBACK: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""Only where the driver's machine has all executors; those of a cluster could not connect to it."""
+ONE_MACHINE = re.compile(r"local(-cluster)?(\[.*\])?")
+"""Masters whose executors are on the driver's machine."""
 LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers of PySpark that write errors to stderr although they are raised as well."""
 ENDS_WITHIN_S = 30
@@ -39,12 +42,13 @@ def session(log: Path, settings: Mapping[str, str] | None = None) -> Iterator[An
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    chosen = chosen_settings(log, settings or {})
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", chosen.get("spark.pyspark.python", sys.executable))
     for name in LOUD:
         PySparkLogger.getLogger(name).disabled = True
     log.parent.mkdir(parents=True, exist_ok=True)
-    here = {"spark.sql.warehouse.dir": str(log.parent.resolve() / "warehouse")}  # not in the caller's folder
-    conf = SparkConf().setAll({**CHOSEN, **NEEDED, **here, **(settings or {})}.items())
+    conf = SparkConf().setAll(chosen.items())
     with log.open("ab") as output:
         gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
     try:
@@ -55,6 +59,12 @@ def session(log: Path, settings: Mapping[str, str] | None = None) -> Iterator[An
             spark.stop()
     finally:
         _end(gateway)
+
+
+def chosen_settings(log: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a session; the given ones take precedence."""
+    chosen = {**CHOSEN, **NEEDED, "spark.sql.warehouse.dir": str(log.parent.resolve() / "warehouse"), **given}
+    return {**LOOPBACK, **chosen} if ONE_MACHINE.fullmatch(chosen["spark.master"]) else chosen
 
 
 def _end(gateway: Any) -> None:

@@ -9,9 +9,9 @@ from contextlib import suppress
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.spark.access import Access
 from tidelog.spark.writing import prepared_transactions
-from tidelog.spark.writing.ledger import Ledger, LedgerEntry, State, Transaction, writer_id
+from tidelog.spark.writing.ledger import Ledger, LedgerEntry, State, Transaction
 from tidelog.spark.writing.prepared_transactions import Fate
-from tidelog.spark.writing.task import Job, Prepared, Recorded, check_order
+from tidelog.spark.writing.task import Job, Prepared, Recorded, check_order, is_of_task
 
 _log = logging.getLogger(__name__)
 
@@ -117,8 +117,8 @@ class Driver:
         while the same processes write one batch after another."""
         if not self._is_clean:
             with suppress(ApiError):  # a broker is gone; the next batch tries again
-                found = prepared_transactions.left_open(self._admin, f"{key}-")
-                prepared_transactions.abort(self._admin, [one for one in found if one.id != writer_id(key)])
+                found = prepared_transactions.left_open(self._admin, lambda name: is_of_task(name, key))
+                prepared_transactions.abort(self._admin, found)
                 self._is_clean = True
 
 

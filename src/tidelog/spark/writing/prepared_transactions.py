@@ -8,7 +8,7 @@ the transaction is then in the partitions it wrote to, as its marker.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from tidelog.client.admin import ANY, Coordinator, Leader
@@ -116,14 +116,14 @@ def not_open(admin: Admin, transactions: Sequence[Transaction]) -> list[Transact
     ]
 
 
-def left_open(admin: Admin, prefix: str) -> list[Transaction]:
-    """All open transactions whose IDs begin with the prefix. ApiError if a broker does not answer."""
+def left_open(admin: Admin, is_own: Callable[[str], bool]) -> list[Transaction]:
+    """All open transactions whose IDs are the caller's own. ApiError if a broker does not answer."""
     brokers = [broker.node_id for broker in admin.ask(MetadataRequest(topics=[]), ANY).brokers]
     request = ListTransactionsRequest(state_filters=[ONGOING])
     answers = admin.ask_all([(request, broker) for broker in brokers], timeout_ms=LISTING_MS)
     version = max(admin.feature(broker, "transaction.version") for broker in brokers)
     found = {state.transactional_id for answer in answers for state in answer.transaction_states}
-    ids = sorted(name for name in found if name.startswith(prefix))
+    ids = sorted(name for name in found if is_own(name))
     return [
         Transaction(name, state.producer_id, state.producer_epoch, version, {})
         for name, state in zip(ids, _described(admin, ids), strict=True)

@@ -8,6 +8,7 @@ when all transactions of the batch before have ended.
 """
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
@@ -38,6 +39,12 @@ def take_transactional_id(key: str, batch: int) -> tuple[str, bool]:
             return f"{key}-{_process[1]}-{number}", False
     slots.append(batch)
     return f"{key}-{_process[1]}-{len(slots) - 1}", True
+
+
+def is_of_task(transactional_id: str, key: str) -> bool:
+    """Whether a task of the query `key` uses this ID. The key alone, as a prefix, would also fit the IDs of another job
+    whose name begins with this one's."""
+    return re.fullmatch(re.escape(key) + r"-[0-9a-f]{12}-\d+", transactional_id) is not None
 
 
 def _slots_of(key: str) -> list[int]:
