@@ -88,8 +88,8 @@ def check_java() -> None:
     "--bootstrap", type=Bootstrap(), default=DEFAULT_BOOTSTRAP, show_default=True, help="Brokers of the cluster."
 )
 @click.option(
-    "--checkpoint", type=click.Path(file_okay=False, path_type=Path), required=True,
-    help="Checkpoint folder; a later run resumes from it.",
+    "--checkpoint", required=True, metavar="FOLDER",
+    help="Checkpoint folder, or a URI such as s3a://BUCKET/NAME; a later run resumes from it.",
 )  # fmt: skip
 @click.option("--option", "options", type=Pair(), multiple=True, help="Option of the pipeline, see `list`; repeatable.")
 @click.option(
@@ -113,7 +113,7 @@ def check_java() -> None:
 def run(
     name: str,
     bootstrap: str,
-    checkpoint: Path,
+    checkpoint: str,
     options: Sequence[tuple[str, str]],
     settings: Sequence[tuple[str, str]],
     kafka: Sequence[tuple[str, str]],
@@ -125,9 +125,11 @@ def run(
 ) -> None:
     """Run the pipeline NAME until interrupted.
 
-    With --once, run until all available records are processed. Spark's own log is spark.log in the checkpoint folder.
+    With --once, run until all available records are processed. Spark's own log is spark.log in the checkpoint folder,
+    or in the working folder if the checkpoint is a URI.
     """
     from tidelog.cli.admin_requests import check_reachable
+    from tidelog.spark.pipelines.folders import absolute, is_uri
     from tidelog.spark.pipelines.plan import Plan, WrongOption, claim_checkpoint, milliseconds
 
     known = pipelines()
@@ -146,12 +148,13 @@ def run(
         raise CommandFailed(f"Pipeline {name} writes to no other cluster: --target-command-config has no effect.")
     clients = {**_clients(command_config), **{f"kafka.{key}": value for key, value in kafka}}
     away = _clients(target_command_config)
-    plan = Plan(bootstrap, checkpoint.absolute(), chosen, clients, away=away, once=once, every=every)
-    try:
-        claim_checkpoint(name, known[name], plan)
-    except WrongOption as error:
-        raise CommandFailed(f"Pipeline {name}: {error}.") from None
-    _run(known[name], plan, dict(settings), restarts)
+    plan = Plan(bootstrap, absolute(checkpoint), chosen, clients, away=away, once=once, every=every)
+    if not is_uri(checkpoint):
+        try:
+            claim_checkpoint(name, known[name], plan)
+        except (WrongOption, OSError) as error:
+            raise CommandFailed(f"Pipeline {name}: {error}.") from None
+    _run(name, plan, dict(settings), restarts)
 
 
 def _clients(command_config: str | None) -> dict[str, str]:
@@ -175,21 +178,27 @@ def _check_cluster_option(option: str, addresses: str) -> None:
         ) from None
 
 
-def _run(pipeline: "Pipeline", plan: "Plan", settings: Mapping[str, str], restarts: int) -> None:
+def _run(name: str, plan: "Plan", settings: Mapping[str, str], restarts: int) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from tidelog.spark.options import BadOption
-    from tidelog.spark.pipelines.plan import WrongOption
+    from tidelog.spark.pipelines.folders import is_uri
+    from tidelog.spark.pipelines.plan import WrongOption, claim_checkpoint
     from tidelog.spark.pipelines.running import QueryFailed, run
     from tidelog.spark.pipelines.session import session
 
+    pipeline = pipelines()[name]
+    is_away = is_uri(str(plan.checkpoint))
+    log = Path(LOG).absolute() if is_away else Path(plan.checkpoint) / LOG
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with session(plan.checkpoint / LOG, settings) as spark, print_progress() as show:
+        with session(log, settings) as spark, print_progress() as show:
+            if is_away:
+                claim_checkpoint(name, pipeline, plan, spark)
             run(pipeline.stages(spark, plan), once=plan.once, on_progress=show, restarts=restarts)
     except (QueryFailed, WrongOption, BadOption, PySparkException, Py4JError) as error:
-        raise CommandFailed(f"{_innermost_cause(error)} (more in {plan.checkpoint / LOG})") from None
+        raise CommandFailed(f"{_innermost_cause(error)} (more in {log})") from None
 
 
 def _interrupt(*_: Any) -> None:

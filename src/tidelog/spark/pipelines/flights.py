@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tidelog.spark.pipelines import parquet_table
 from tidelog.spark.pipelines.hourly_delays import COUNTED, COUNTS, OUTCOME, SOURCE, TICK, HourlyDelaysProcessor
 from tidelog.spark.pipelines.output_topics import create_topics_like
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
@@ -145,8 +146,7 @@ def stages(spark: Any, plan: Plan) -> list[Stage]:
 
     def tabulate() -> Any:
         rows = result_columns(plan.records(spark, results))
-        folder = plan["table"] or str(plan.checkpoint / "delays")
-        return plan.start(rows.writeStream.format("parquet").option("path", folder), "table")
+        return parquet_table.write(plan, spark, rows, "table", plan["table"] or plan.place("delays"), results)
 
     return [Stage("hours", gather), Stage("table", tabulate)]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tidelog.spark import activate
 from tidelog.spark.pipelines.plan import Plan, WrongOption
 
-KEPT = "schema.json"
 LOOKED_AT = 1_000
 """The number of values to infer the columns from."""
 BATCH_ONLY = {"endingOffsets": "latest"}
@@ -16,15 +16,15 @@ TYPES: Mapping[str, str] = {"integer": "bigint", "number": "double", "boolean": 
 FORMATS: Mapping[str, str] = {"date-time": "timestamp", "date": "date"}
 
 
-def resolve(spark: Any, plan: Plan) -> Any:
-    """The StructType of the values. It is stored in the checkpoint: a table has one schema."""
-    kept = plan.checkpoint / KEPT
+def resolve(spark: Any, plan: Plan, kept: str) -> Any:
+    """The StructType of the values. `kept` is the table's so far, as Spark's JSON, "" for a new one: a table has one
+    schema."""
+    from pyspark.sql.types import StructType
+
     given = _parsed(plan["schema"]) if plan["schema"] else None
-    if not kept.exists():
-        found = given if given is not None else _found(spark, plan)
-        plan.checkpoint.mkdir(parents=True, exist_ok=True)
-        kept.write_text(found.json(), encoding="utf-8")
-    found = _parsed(str(kept))
+    if not kept:
+        return given if given is not None else _found(spark, plan)
+    found = StructType.fromJson(json.loads(kept))
     if given is not None and given != found:
         raise WrongOption(
             f"option 'schema' differs from that of the table so far ({found.simpleString()}): leave it out"
@@ -73,10 +73,11 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 def _found(spark: Any, plan: Plan) -> Any:
     """The schema that Spark infers from the first values."""
+    activate(spark)
     reader = spark.read.format("tidelog").options(**plan.reading(plan["topic"]), **BATCH_ONLY)
     rows = reader.load().selectExpr("cast(value as string) as text").limit(LOOKED_AT).collect()
     texts = [row.text for row in rows if row.text is not None]
     if not texts:
         raise WrongOption(f"topic {plan['topic']} has no value from which to infer the schema; give option 'schema'")
-    found = spark.read.json(spark.sparkContext.parallelize(texts, 1))
+    found = spark.read.json(spark.createDataFrame([(text,) for text in texts], "text string"))
     return found.drop("_corrupt_record").schema

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.spark.access import Access
-from tidelog.spark.pipelines import output_topics
+from tidelog.spark.pipelines import output_topics, parquet_table
 from tidelog.spark.pipelines.end_offsets import TOPICS, EndsSource
 from tidelog.spark.pipelines.group_lag import LAG, OUTCOME, GroupLagProcessor
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption, milliseconds
@@ -116,8 +116,7 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
         row = f.from_json(f.col("value").cast("string"), REPORT_COLUMNS).alias("row")
         rows = plan.records(spark, lags).select(row).select("row.*")
         rows = rows.withColumn("at", f.timestamp_millis("at")).withColumn("since", f.timestamp_millis("since"))
-        folder = plan["table"] or str(plan.checkpoint / "lags")
-        return plan.start(rows.writeStream.format("parquet").option("path", folder), "table")
+        return parquet_table.write(plan, spark, rows, "table", plan["table"] or plan.place("lags"), lags)
 
     return [Stage("lag", watch), Stage("table", tabulate)]
 

@@ -1,33 +1,24 @@
-"""Pipeline *lake*: a topic of JSON as a partitioned table of Parquet files, or of Delta Lake.
+"""Pipeline *lake*: a topic of JSON as a partitioned table of Delta Lake, or of Parquet files.
 
-`json_schema` finds the columns. Executors write files (`parquet_files`); only the driver makes them part of the table,
-once for each batch (`lake_tables`).
+`json_schema` finds the columns, `tables` checks that table and checkpoint agree. `delta_table` writes a Delta table;
+Spark's own file sink writes Parquet (`parquet_table`).
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tidelog.spark.pipelines import output_topics
+from tidelog.spark.pipelines.delta_table import DeltaTableOfRows
+from tidelog.spark.pipelines.folders import absolute
 from tidelog.spark.pipelines.json_schema import resolve
-from tidelog.spark.pipelines.lake_tables import (
-    DeltaLake,
-    ParquetLake,
-    claim_table,
-    last_delta_batch,
-    last_parquet_batch,
-)
+from tidelog.spark.pipelines.parquet_table import ParquetTable
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
+from tidelog.spark.pipelines.tables import FROM_TABLE, RESTART, Record, Table, claim, source_of
 
 OWN = {"_partition": "int", "_offset": "bigint", "_timestamp": "timestamp", "_malformed": "string"}
 """Columns besides those of the JSON: where a row comes from, and the whole value if it is not valid JSON."""
 MIB = 1024 * 1024
 STAGE = "lake"
-
-
-class Lake(Protocol):
-    def add(self, frame: Any, batch: int) -> None: ...
-    def compact(self, target: int) -> int: ...
 
 
 def rows(records: Any, schema: Any) -> Any:
@@ -79,42 +70,41 @@ def _with(frame: Any, name: str, expression: str) -> Any:
         ) from None
 
 
-def into(lake: Lake, *, every: int, target: int) -> Callable[[Any, int], None]:
+def into(table: DeltaTableOfRows, query: str, *, every: int, target: int) -> Callable[[Any, int], None]:
     """The function for foreachBatch; after every `every` batches small files are merged (0: never)."""
 
     def batch(frame: Any, number: int) -> None:
-        lake.add(frame, number)
+        table.add(frame, number, query)
         if every and number % every == every - 1:
-            lake.compact(target)
+            table.compact(target)
 
     return batch
 
 
 def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     every, target = _number(plan, "compact"), _number(plan, "target")
+    if plan["format"] not in ("delta", "parquet"):
+        raise WrongOption(f"option 'format' is delta or parquet, not {plan['format']!r}")
+    if plan[RESTART] not in ("", FROM_TABLE):
+        raise WrongOption(f"option {RESTART!r} is {FROM_TABLE}, or left out, not {plan[RESTART]!r}")
     with plan.access.lookup_admin() as admin:
         output_topics.existing_topics(admin, "topic", [plan["topic"]])
 
     def fill() -> Any:
-        frame = rows(plan.records(spark, plan["topic"]), resolve(spark, plan))
-        frame, columns = partitioned(frame, plan["partition"])
-        lake = _lake(plan, frame, columns)
-        return plan.start(frame.writeStream.foreachBatch(into(lake, every=every, target=target * MIB)), STAGE)
+        place = absolute(plan["path"])
+        table: Table = DeltaTableOfRows(place) if plan["format"] == "delta" else ParquetTable(place, spark)
+        known = table.record()
+        schema = resolve(spark, plan, known.schema if known else "")
+        frame, columns = partitioned(rows(plan.records(spark, plan["topic"]), schema), plan["partition"])
+        record = Record(source_of(plan.access, plan["topic"]), schema.json(), plan["partition"])
+        query = claim(table, plan, spark, STAGE, record, frame, columns)
+        if isinstance(table, DeltaTableOfRows):
+            return plan.start(
+                frame.writeStream.foreachBatch(into(table, query, every=every, target=target * MIB)), STAGE
+            )
+        return plan.start(frame.writeStream.format("parquet").option("path", place).partitionBy(*columns), STAGE)
 
     return [Stage(STAGE, fill)]
-
-
-def _lake(plan: Plan, frame: Any, columns: Sequence[str]) -> Lake:
-    folder = Path(plan["path"]).absolute()
-    if plan["format"] == "parquet":
-        claim_table(folder, plan.checkpoint, STAGE, lambda _: last_parquet_batch(folder))
-        return ParquetLake(folder, columns)
-    if plan["format"] != "delta":
-        raise WrongOption(f"option 'format' is delta or parquet, not {plan['format']!r}")
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    app = claim_table(folder, plan.checkpoint, STAGE, lambda app: last_delta_batch(folder, app))
-    return DeltaLake(folder, to_arrow_schema(frame.schema, timezone="UTC"), columns, app)
 
 
 def _number(plan: Plan, name: str) -> int:
@@ -127,12 +117,13 @@ PIPELINE = Pipeline(
     "A topic of JSON as a partitioned Delta Lake or Parquet table.",
     {
         "topic": Option(None, "Topic to read."),
-        "path": Option(None, "Folder of the table; all executors must have access to it."),
+        "path": Option(None, "Folder or URI of the table; all executors must have access to it."),
         "format": Option("delta", "Table format: delta or parquet."),
         "partition": Option("", "Partition columns, separated by ';': carrier; day=date(time_hour)."),
         "schema": Option("", "DDL, or a .json file with a JSON or Spark schema (default: inferred)."),
-        "compact": Option("20", "Merge small files after this many batches; 0 disables merging."),
-        "target": Option("128", "Target size of merged files in MiB."),
+        "compact": Option("20", "Delta: merge small files after this many batches; 0 disables merging."),
+        "target": Option("128", "Delta: target size of merged files in MiB."),
+        "restart": Option("", "table: a checkpoint that does not fit the table is replaced by one that does."),
         "batch": Option("", "Maximum records of a micro-batch (default: no limit)."),
     },
     stages,

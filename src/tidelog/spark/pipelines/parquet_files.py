@@ -1,19 +1,25 @@
-"""What an executor does for the lake: write the rows of one task to Parquet files, in folders by the partition
-columns."""
+"""What executors do for a Delta table: write the rows of one task to Parquet files, in folders by the partition
+columns.
+
+File names are unique to an attempt, so nothing is ever overwritten."""
 
 import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
+from uuid import uuid4
+
+from tidelog.spark.pipelines.folders import is_uri
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
-WRITTEN = "path string, size bigint, rows bigint, modified bigint"
+PARTITION, OFFSET = "_partition", "_offset"
+S3 = ("s3", "s3a", "s3n")
+TASK_RESULT = "files array<struct<path: string, size: bigint, rows: bigint>>, ends map<int, bigint>"
 
 
-class File(NamedTuple):
-    """A written file that is not in a table yet; `path` is relative to the folder written to, `modified` is in
-    milliseconds."""
+class Written(NamedTuple):
+    """A written file that is not in a table yet; `path` is relative to the table, `modified` is in milliseconds."""
 
     path: str
     size: int
@@ -27,63 +33,112 @@ class File(NamedTuple):
         return {name: None if value == NULL else unquote(value) for name, _, value in pairs}
 
 
-def write(frame: Any, folder: Path, columns: Sequence[str], batch: int) -> list[File]:
-    """Write a batch's rows with all executors. File names are unique to this attempt, so nothing is overwritten."""
-    place, names = str(folder), list(columns)
+class Batch(NamedTuple):
+    """`ends`: the offset behind the last row, by partition of the topic."""
+
+    files: list[Written]
+    ends: dict[int, int]
+
+
+def write(frame: Any, table: str, columns: Sequence[str], batch: int, known: Mapping[int, int]) -> Batch:
+    """Write a batch's rows with all executors, without those whose offsets are below the partition's in `known`."""
+    names, ends = list(columns), dict(known)
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
-        yield from _write(batches, place, names, batch)
+        yield from _write(batches, table, names, batch, ends)
 
-    return [File(*row) for row in frame.mapInArrow(task, WRITTEN).collect()]
+    found = Batch([], {})
+    now = int(time.time() * 1000)
+    for row in frame.mapInArrow(task, TASK_RESULT).collect():
+        found.files.extend(Written(file["path"], file["size"], file["rows"], now) for file in row[0])
+        for partition, end in row[1].items():
+            found.ends[partition] = max(end, found.ends.get(partition, 0))
+    return found
 
 
-def _write(batches: Iterator[Any], folder: str, columns: list[str], batch: int) -> Iterator[Any]:
+def _write(
+    batches: Iterator[Any], table: str, columns: list[str], batch: int, known: Mapping[int, int]
+) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.dataset as ds
-    from pyspark import TaskContext
 
-    first = next(batches, None)
+    ends: dict[int, int] = {}
+    rows = (new for each in batches if (new := _unknown(each, known, ends)).num_rows)
+    first = next(rows, None)
     if first is None:
         return
     written: list[Any] = []
-    context = TaskContext.get()
-    attempt = f"{context.partitionId()}-{context.taskAttemptId()}" if context else "0"
+    files, root = file_system(table)
     kinds = pa.schema([first.schema.field(name) for name in columns])
-
-    def rows() -> Iterator[Any]:
-        yield first
-        yield from batches
-
     ds.write_dataset(
-        rows(),
-        folder,
+        _chained(first, rows),
+        root,
         schema=first.schema,
         format="parquet",
+        filesystem=files,
         partitioning=ds.partitioning(kinds, flavor="hive") if columns else None,
-        basename_template=f"part-{batch:012d}-{attempt}-{{i}}.parquet",
-        existing_data_behavior="overwrite_or_ignore",
+        basename_template=f"part-{batch:012d}-{uuid4()}-{{i}}.parquet",
+        existing_data_behavior="overwrite_or_ignore",  # of the folder; no other file has this name
         file_visitor=written.append,
         max_partitions=100_000,
         use_threads=False,
     )
-    yield pa.RecordBatch.from_pylist([_written_file(each, Path(folder)) for each in written], _schema())
+    listed = [
+        {"path": each.path.removeprefix(root).lstrip("/"), "size": each.size, "rows": each.metadata.num_rows}
+        for each in written
+    ]
+    yield pa.RecordBatch.from_pylist([{"files": listed, "ends": list(ends.items())}], _result_schema())
 
 
-def _written_file(written: Any, folder: Path) -> dict[str, Any]:
-    path = Path(written.path)
-    place = path.stat()
-    name = str(path.relative_to(folder))
-    return {
-        "path": name, "size": place.st_size, "rows": written.metadata.num_rows, "modified": int(place.st_mtime * 1000),
-    }  # fmt: skip
+def _chained(first: Any, rest: Iterable[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
 
 
-def _schema() -> Any:
+def _unknown(batch: Any, known: Mapping[int, int], ends: dict[int, int]) -> Any:
+    """The rows that are not in the table yet; adds the offsets behind them to `ends`."""
+    import numpy as np
     import pyarrow as pa
 
-    return pa.schema([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64()), ("modified", pa.int64())])
+    partitions = batch.column(batch.schema.get_field_index(PARTITION)).to_numpy(zero_copy_only=False)
+    offsets = batch.column(batch.schema.get_field_index(OFFSET)).to_numpy(zero_copy_only=False)
+    new = np.ones(len(offsets), np.bool_)
+    for partition in np.unique(partitions).tolist():
+        chosen = partitions == partition
+        new &= ~chosen | (offsets >= known.get(partition, 0))
+        if (chosen & new).any():
+            ends[partition] = max(int(offsets[chosen & new].max()) + 1, ends.get(partition, 0))
+    return batch if new.all() else batch.filter(pa.array(new))
 
 
-def stats(file: File) -> str:
+def file_system(table: str) -> tuple[Any, str]:
+    """The file system of Arrow for a table, and the table's place in it. Credentials come from the environment, as for
+    delta-rs."""
+    from pyarrow import fs
+
+    if not is_uri(table):
+        return fs.LocalFileSystem(), table
+    scheme, _, rest = table.rstrip("/").partition("://")
+    if scheme in S3:
+        return fs.S3FileSystem(), rest  # a URI would look for the bucket's region at Amazon
+    files, root = fs.FileSystem.from_uri(table)
+    return files, root.rstrip("/")
+
+
+def remove(table: str, written: Iterable[Written]) -> None:
+    """Files that became part of no table."""
+    files, root = file_system(table)
+    for each in written:
+        files.delete_file(f"{root}/{each.path}")
+
+
+def _result_schema() -> Any:
+    import pyarrow as pa
+
+    file = pa.struct([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64())])
+    return pa.schema([("files", pa.list_(file)), ("ends", pa.map_(pa.int32(), pa.int64()))])
+
+
+def stats(file: Written) -> str:
     """The statistics of a file in Delta's log."""
     return json.dumps({"numRecords": file.rows})

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tidelog.spark import activate
 from tidelog.spark.access import COMMON, Access
 from tidelog.spark.options import BOOTSTRAP
+from tidelog.spark.pipelines.checkpoints import last_batch
+from tidelog.spark.pipelines.folders import Folder, absolute, below, folder_of, is_uri
 from tidelog.spark.reading.read_options import ReadOptions
 
 Options = Mapping[str, str]
@@ -41,7 +44,8 @@ class Plan:
     `kafka.…` options of clients of another cluster."""
 
     bootstrap: str
-    checkpoint: Path
+    checkpoint: Path | str
+    """A folder of this machine, or a URI."""
     options: Options
     kafka: Options = field(default_factory=dict, repr=False)
     away: Options = field(default_factory=dict, repr=False)
@@ -78,6 +82,7 @@ class Plan:
         chosen = {"startingOffsets": "earliest", **self.reading(topics), **more}
         if limit := self.options.get("batch"):
             chosen.setdefault("maxOffsetsPerTrigger", limit)
+        activate(spark)
         return spark.readStream.format("tidelog").options(**chosen).load()
 
     def reading(self, topics: str) -> dict[str, str]:
@@ -87,17 +92,25 @@ class Plan:
 
     def to_topics(self, frame: Any, name: str, away: str | None = None) -> Any:
         """Write each row exactly once to the topic that it names. `name` is the stage's; `away` is another cluster."""
-        # Makes the session this thread's active one, without which Spark finds no sink that is written in Python.
-        frame.sparkSession.createDataFrame([], "nothing int")
+        activate(frame.sparkSession)
         writer = frame.writeStream.format("tidelog").option("exactlyOnce", "true")
         return self.start(writer.options(**({**self.away, BOOTSTRAP: away} if away else self.reaching)), name)
 
     def start(self, writer: Any, name: str) -> Any:
         """The running query, with its checkpoint in a folder named after the stage."""
         trigger: dict[str, Any] = {"availableNow": True} if self.once else {"processingTime": self.every}
-        place = self.checkpoint / name
-        clear_unbegun(place)
-        return writer.option("checkpointLocation", str(place)).queryName(name).trigger(**trigger).start()
+        place = self.place(name)
+        if not is_uri(place):
+            clear_unbegun(Path(place))
+        return writer.option("checkpointLocation", place).queryName(name).trigger(**trigger).start()
+
+    def place(self, name: str) -> str:
+        """A folder in the checkpoint, as Spark is given it."""
+        return below(absolute(str(self.checkpoint)), name)
+
+    def folder(self, spark: Any) -> Folder:
+        """The checkpoint. BadOption if it is a URI that this session cannot reach."""
+        return folder_of(self.checkpoint, spark)
 
 
 def clear_unbegun(checkpoint: Path) -> None:
@@ -142,17 +155,15 @@ class Pipeline(NamedTuple):
 CHECKPOINT_FILE = "pipeline.json"
 
 
-def claim_checkpoint(name: str, pipeline: Pipeline, plan: Plan) -> None:
+def claim_checkpoint(name: str, pipeline: Pipeline, plan: Plan, spark: Any = None) -> None:
     """Take the checkpoint for this pipeline. WrongOption if it has made progress as another pipeline, or with other
-    values of fixed options; one that has not read anything yet can be reused."""
+    values of fixed options; one that has not read anything yet can be reused. A URI needs the session."""
     wanted = {"pipeline": name, **{option: plan[option] for option in (*pipeline.fixed, *pipeline.lists)}}
-    file = plan.checkpoint / CHECKPOINT_FILE
-    if file.exists() and any(plan.checkpoint.glob("*/offsets/[0-9]*")):
-        _compare(json.loads(file.read_text(encoding="utf-8")), wanted, plan, pipeline.lists)
-    plan.checkpoint.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(wanted), encoding="utf-8")
-    part.rename(file)
+    folder = plan.folder(spark)
+    kept = folder.read(CHECKPOINT_FILE)
+    if kept is not None and any(last_batch(folder, f"{stage}/offsets") >= 0 for stage in folder.names()):
+        _compare(json.loads(kept), wanted, plan, pipeline.lists)
+    folder.write(CHECKPOINT_FILE, json.dumps(wanted))
 
 
 def _compare(kept: dict[str, str], wanted: dict[str, str], plan: Plan, lists: Sequence[str]) -> None:
