@@ -98,7 +98,7 @@ def test_batches_that_are_cut_otherwise_are_there_once(place):
 
 def test_of_two_queries_at_the_same_time_the_later_commit_leaves_out_what_is_there(place):
     once = iter([lambda: opened(place).add(Frame(0, 12), 0, "two")])
-    opened(place).add(Frame(0, 20, lambda: next(once, lambda: None)()), 0, "one")
+    opened(place).add(Frame(0, 20, next(once, lambda: None)), 0, "one")
     assert rows_of(place) == wanted(20)
     assert len(files_of(place)) == 2 * 3, "the files of the attempt that lost are removed"
 
@@ -106,7 +106,7 @@ def test_of_two_queries_at_the_same_time_the_later_commit_leaves_out_what_is_the
 def test_a_partition_that_is_new_in_two_commits_is_there_once(place, monkeypatch):
     opened(place).add(Frame(0, 0), 0, "one")
     once = iter([lambda: opened(place).add(Frame(0, 3), 0, "two")])
-    opened(place).add(Frame(0, 5, lambda: next(once, lambda: None)()), 1, "one")
+    opened(place).add(Frame(0, 5, next(once, lambda: None)), 1, "one")
     assert rows_of(place) == wanted(5)
 
 
@@ -369,7 +369,7 @@ def test_of_two_queries_that_begin_at_once_one_gets_a_parquet_table(tmp_path, mo
     monkeypatch.setattr(ParquetTable, "record", lambda _: None)
     monkeypatch.setattr(ParquetTable, "agrees", lambda *_: True)
     first.start()
-    with pytest.raises(WrongOption, match="another query began to write .* at the same time"):
+    with pytest.raises(WrongOption, match=r"another query began to write .* at the same time"):
         second.start()
 
 

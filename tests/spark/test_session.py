@@ -52,7 +52,7 @@ def test_executors_run_the_python_that_was_chosen(tmp_path, monkeypatch, environ
         monkeypatch.delenv(name)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("pyspark.SparkConf", lambda: type("Conf", (), {"setAll": lambda _, pairs: dict(pairs)})())
+    monkeypatch.setattr("pyspark.SparkConf", type("Conf", (), {"setAll": lambda _, pairs: dict(pairs)}))
     monkeypatch.setattr("pyspark.java_gateway.launch_gateway", launched)
     with pytest.raises(Started), session(tmp_path / "log", settings):
         pass
