@@ -96,17 +96,26 @@ def test_batches_that_are_cut_otherwise_are_there_once(place):
     assert rows_of(place) == wanted(30)
 
 
+def meanwhile(place, frame):
+    """What another query does once, between the reading and the commit of the first one."""
+    left = [frame]
+
+    def add():
+        if left:
+            opened(place).add(left.pop(), 0, "two")
+
+    return add
+
+
 def test_of_two_queries_at_the_same_time_the_later_commit_leaves_out_what_is_there(place):
-    once = iter([lambda: opened(place).add(Frame(0, 12), 0, "two")])
-    opened(place).add(Frame(0, 20, next(once, lambda: None)), 0, "one")
+    opened(place).add(Frame(0, 20, meanwhile(place, Frame(0, 12))), 0, "one")
     assert rows_of(place) == wanted(20)
     assert len(files_of(place)) == 2 * 3, "the files of the attempt that lost are removed"
 
 
-def test_a_partition_that_is_new_in_two_commits_is_there_once(place, monkeypatch):
+def test_a_partition_that_is_new_in_two_commits_is_there_once(place):
     opened(place).add(Frame(0, 0), 0, "one")
-    once = iter([lambda: opened(place).add(Frame(0, 3), 0, "two")])
-    opened(place).add(Frame(0, 5, next(once, lambda: None)), 1, "one")
+    opened(place).add(Frame(0, 5, meanwhile(place, Frame(0, 3))), 1, "one")
     assert rows_of(place) == wanted(5)
 
 
