@@ -187,7 +187,8 @@ def test_every_command_works(tidelog, secured):
                 results.append(result)
                 assert secret not in result.out + result.err
                 refused = name in REFUSED and "AUTHORIZATION" not in result.err and "SASL" not in result.err
-                return result.code == 0 or refused
+                found_problems = name.startswith("explain") and result.code == 2  # a group without members
+                return result.code == 0 or refused or found_problems
 
             try:
                 wait_for(works, " ".join([*group, *line]))

@@ -85,7 +85,7 @@ def test_a_cleaner_that_does_not_clean_is_explained_and_freed(supervisor, group,
     def uncleanable():
         capsys.readouterr()
         place = ("--bootstrap-server", supervisor.bootstrap, "--watch-ms", "0", "--json")
-        assert run(("explain", "cluster", *place)) == 0
+        assert run(("explain", "cluster", *place)) in (0, 2)
         findings = json.loads(capsys.readouterr().out)["findings"]
         return [each for each in findings if each["kind"] == "partition.uncleanable"]
 

@@ -60,7 +60,8 @@ def operator(store, tmp_path, capsys, monkeypatch):
         capsys.readouterr()
         code = run([*(command[1:] if command[0] == "tidelog" else command), *more])
         out, err = capsys.readouterr()
-        assert (code == 0) is succeeds, (line, out, err)
+        found_problems = code == 2 and " explain " in line  # a throttle that an earlier line left
+        assert (code == 0 or found_problems) is succeeds, (line, out, err)
         return out if succeeds else err
 
     return carry_out

@@ -166,8 +166,14 @@ def run(arguments: Sequence[str]) -> int:
         if message is None:
             raise
         click.echo(re.sub(r"^\[Errno \d+\] ", "", message), err=True)
-        return EXIT_FAILED
+        return _exit_code(error)
     return result if isinstance(result, int) else 0
+
+
+def _exit_code(error: Exception) -> int:
+    from tidelog.cli.options import CommandFailed
+
+    return error.exit_code if isinstance(error, CommandFailed) else EXIT_FAILED
 
 
 def _error_message(error: Exception) -> str | None:

@@ -20,9 +20,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 _STORE = "tidelog.store"
 ZK_TLS = "zk_tls_config_file"
-HANGING_AFTER_MINUTES = 15
-"""Minutes since the last record after which a transaction counts as hanging: Kafka's default of
-transaction.max.timeout.ms, which is the longest time that a coordinator waits."""
 
 
 class CommandFailed(click.ClickException):

@@ -17,9 +17,10 @@ from tidelog.cli.admin_requests import (
 )
 from tidelog.cli.formatting import comma_list
 from tidelog.cli.options import CommandFailed
-from tidelog.cli.replicas.replica_requests import OngoingReassignment, ongoing
+from tidelog.cli.replicas.replica_requests import ongoing
 from tidelog.config.alter import TOPIC
 from tidelog.errors import ErrorCode
+from tidelog.explain.core.evidence import OngoingReassignment
 from tidelog.model import NO_ID, TopicPartition, id_text
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.topics.topic_changes import (

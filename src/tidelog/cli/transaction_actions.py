@@ -1,17 +1,17 @@
-"""What `tidelog transactions` does, with kafka-transactions' columns; `tidelog explain` uses the search for open
-ones."""
+"""What `tidelog transactions` does, with kafka-transactions' columns."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from tidelog.cli.admin_requests import describe_error, metadata
 from tidelog.cli.formatting import Column, table_lines
-from tidelog.cli.options import HANGING_AFTER_MINUTES, CommandFailed
+from tidelog.cli.options import CommandFailed
 from tidelog.client.admin import Coordinator, Leader, Target
 from tidelog.errors import ErrorCode
+from tidelog.explain.core.evidence import MINUTE_MS, OpenTransaction
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.transactions.transaction_admin import (
@@ -30,8 +30,6 @@ from tidelog.wire.messages.transactions.write_txn_markers import (
 
 TRANSACTION_COORDINATOR = 1
 """The key type of FindCoordinator for transaction coordinators."""
-
-MINUTE_MS = 60_000
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -148,19 +146,6 @@ def print_producers(admin: Admin, partition: TopicPartition, broker: int | None)
         for each in describe_producers(admin, partition, broker)
     ]
     print_table(columns, rows)
-
-
-class OpenTransaction(NamedTuple):
-    """An open transaction in a partition. `age_ms` is the time since its last record. `transactional_id` is None if no
-    coordinator knows the transaction, or that it includes this partition; then nothing will end it."""
-
-    partition: TopicPartition
-    producer: ProducerState
-    age_ms: int
-    transactional_id: str | None
-
-    def hangs(self, after_minutes: int = HANGING_AFTER_MINUTES) -> bool:
-        return self.transactional_id is None and self.age_ms > after_minutes * MINUTE_MS
 
 
 def print_hanging(admin: Admin, given: Mapping[str, Any]) -> None:

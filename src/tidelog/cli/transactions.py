@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.options import HANGING_AFTER_MINUTES, CommandFailed, cluster_options
+from tidelog.cli.options import CommandFailed, cluster_options
+from tidelog.explain.core import HANGING_AFTER_MINUTES
 
 if TYPE_CHECKING:
     from tidelog.shell.transport import Admin

@@ -144,20 +144,32 @@ class Admin(_Blocking):
     ) -> Any:
         """The response, including its error codes; ApiError if there was none in time. `to` is a broker's id, ANY,
         CONTROLLER, `Leader(topic, partition)` or `Coordinator(group)`."""
+        return self.result(self.submit(request, to, timeout_ms=timeout_ms, newest=newest, retries=retries))
+
+    def submit(
+        self,
+        request: Any,
+        to: "Target",
+        *,
+        timeout_ms: int | None = None,
+        newest: int = 32767,
+        retries: bool = True,
+    ) -> int:
+        """Send a request as `ask` does; `result` returns the response to this ticket."""
         ticket, effects = self._client.ask(request, to, now(), timeout_ms=timeout_ms, newest=newest, retries=retries)
         self._sockets.carry_out(effects)
-        self._run_until(lambda: self._results.has(ticket), FOREVER)
+        return ticket
+
+    def result(self, ticket: int) -> Any:
+        """Wait for the response; ApiError if there was none in time."""
+        self._run_until(partial(self._results.has, ticket), FOREVER)
         return self._results.value(ticket)
 
     def ask_all(
         self, requests: "Iterable[tuple[Any, Target]]", *, newest: int = 32767, timeout_ms: int | None = None
     ) -> list[Any]:
         """The responses to requests that are in flight at the same time, in order; ApiError as for `ask`."""
-        tickets = []
-        for request, target in requests:
-            ticket, effects = self._client.ask(request, target, now(), newest=newest, timeout_ms=timeout_ms)
-            self._sockets.carry_out(effects)
-            tickets.append(ticket)
+        tickets = [self.submit(request, to, newest=newest, timeout_ms=timeout_ms) for request, to in requests]
         for ticket in tickets:
             self._run_until(partial(self._results.has, ticket), FOREVER)
         return [self._results.value(ticket) for ticket in tickets]

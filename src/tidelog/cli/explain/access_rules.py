@@ -5,8 +5,8 @@ from shlex import quote
 from typing import Any, NamedTuple
 
 from tidelog.cli.acl_actions import SUPPORTED, acl_text
-from tidelog.cli.explain.finding import CommandLine, Finding
 from tidelog.cli.options import usage_error
+from tidelog.explain.core.finding import Advice, Finding, Subject
 from tidelog.security.acls import (
     CLUSTER_NAME,
     WILDCARD,
@@ -63,19 +63,19 @@ def questions(given: Mapping[str, Any]) -> list[Question]:
 
 
 def access_findings(
-    bindings: Iterable[Binding], questions: Iterable[Question], wanted: Collection[AclOperation], tidelog: CommandLine
+    bindings: Iterable[Binding], questions: Iterable[Question], wanted: Collection[AclOperation]
 ) -> Iterator[Finding]:
     """One finding for each operation that the resource has, or that is wanted of it."""
     index = AclIndex(bindings)
     for question in questions:
         operations = [each for each in SUPPORTED[question.resource_type] if not wanted or each in wanted]
         for operation in operations:
-            yield _finding(index, question, operation, tidelog)
+            yield _finding(index, question, operation)
         yield from _elsewhere(index, question)
-    yield Finding("note", "access.super_users", "super users", SUPER_USERS)
+    yield Finding("note", "access.super_users", Subject("access", "super users"), SUPER_USERS)
 
 
-def _finding(index: AclIndex, question: Question, operation: AclOperation, tidelog: CommandLine) -> Finding:
+def _finding(index: AclIndex, question: Question, operation: AclOperation) -> Finding:
     principal, host, resource_type, name = question
     decision = index.decide(principal, host, operation, resource_type, name)
     if (resource_type, operation) == (ResourceType.TOPIC, AclOperation.CREATE) and not decision.allowed:
@@ -83,12 +83,12 @@ def _finding(index: AclIndex, question: Question, operation: AclOperation, tidel
         decision = (
             every if every.allowed else decision
         )  # to create any topic includes this one, even where it is denied
-    about = f"{principal} {operation.name} {question.resource}"
+    about = Subject("access", f"{principal} {operation.name} {question.resource}")
     if decision.allowed and decision.binding is not None:
         return Finding("note", "access.allowed", about, "allowed", [f"by {_text(decision.binding)}"])
     add = f"acls --add --allow-principal {quote(principal)} --operation {operation.title} {question.options}"
     if decision.binding is not None:
-        helps = [tidelog(_removal(decision.binding)), tidelog(add)]
+        helps = [Advice("", _removal(decision.binding)), Advice("", add)]
         if (
             index_without(index, question, decision.binding)
             .decide(principal, host, operation, resource_type, name)
@@ -97,7 +97,7 @@ def _finding(index: AclIndex, question: Question, operation: AclOperation, tidel
             helps = helps[:1]
         return Finding("error", "access.denied", about, "denied", [f"by {_text(decision.binding)}"], helps)
     because = NO_MATCH if any(index.about(resource_type, name)) else NO_ACL
-    return Finding("error", "access.denied", about, "denied", [because], [tidelog(add)])
+    return Finding("error", "access.denied", about, "denied", [because], [Advice("", add)])
 
 
 def index_without(index: AclIndex, question: Question, removed: Binding) -> AclIndex:
@@ -127,7 +127,8 @@ def _elsewhere(index: AclIndex, question: Question) -> Iterator[Finding]:
     others = [each for each in about if _is_elsewhere(each.acl, question)]
     if others:
         says = "These ACLs hold only on the hosts that they name."
-        yield Finding("note", "access.other_hosts", question.resource, says, [_text(each) for each in others])
+        subject = Subject("access", question.resource)
+        yield Finding("note", "access.other_hosts", subject, says, [_text(each) for each in others])
 
 
 def _is_elsewhere(acl: Acl, question: Question) -> bool:

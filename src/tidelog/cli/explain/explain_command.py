@@ -1,8 +1,8 @@
 """The commands of `tidelog explain`."""
 
 import re
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,9 +11,13 @@ from tidelog.cli.acls import Operation, Principal
 from tidelog.cli.options import CommandFailed, cluster_options, flag
 
 if TYPE_CHECKING:
-    from tidelog.cli.explain.evidence import Evidence
-    from tidelog.cli.explain.finding import CommandLine, Finding
+    from tidelog.explain.core.evidence import Evidence
+    from tidelog.explain.core.finding import Finding, Subject
     from tidelog.model import TopicPartition
+    from tidelog.shell.transport import Admin
+
+EXIT_PROBLEMS, EXIT_UNANSWERED = 2, 3
+EXIT_HELP = "Exit status: 0 no problems, 1 usage, 2 problems found, 3 brokers could not be asked."
 
 as_json = flag("json", "Print JSON.")
 watch_ms = click.option(
@@ -23,9 +27,22 @@ watch_ms = click.option(
     show_default=True,
     help="Time to watch sizes and offsets for rates, in milliseconds.",
 )
+patience_ms = click.option(
+    "--patience-ms",
+    type=click.IntRange(0),
+    default=6000,
+    show_default=True,
+    help="Time that a doubtful state must last to be reported, in milliseconds.",
+)
 
 
-@click.group()
+class Unanswered(CommandFailed):
+    """The brokers could not be asked."""
+
+    exit_code = EXIT_UNANSWERED
+
+
+@click.group(epilog=EXIT_HELP)
 def explain() -> None:
     """Diagnose the cluster and suggest commands that fix it."""
 
@@ -39,113 +56,135 @@ def _parse_partition(text: str) -> "TopicPartition":
     return TopicPartition(found[1], int(found[2]))
 
 
-def _print_explanation(
-    given: dict[str, Any],
-    about: str,
-    rules: "Callable[[Evidence, CommandLine], Iterable[Finding]]",
-    wanted: Callable[[str], bool] = lambda _: True,
+def _finish(given: dict[str, Any], subject: "Subject", evidence: "Evidence") -> int:
+    """Print the diagnosis; the exit status."""
+    from tidelog.explain.core.diagnosis import diagnose
+
+    found = diagnose(evidence, subject)
+    _print_findings(given, str(subject), found, evidence.unanswered)
+    if any(finding.is_problem for finding in found):
+        return EXIT_PROBLEMS
+    return EXIT_UNANSWERED if evidence.unanswered else 0
+
+
+def _print_findings(
+    given: dict[str, Any], about: str, findings: "Iterable[Finding]", unanswered: Sequence[str] = ()
 ) -> None:
-    from tidelog.cli.admin_requests import connect
-    from tidelog.cli.explain.evidence_gathering import gather
-
-    with connect(given["bootstrap_server"], given["command_config"]) as admin:
-        evidence = gather(admin, wanted, watch_s=given["watch_ms"] / 1000)
-    _print_findings(given, about, partial(rules, evidence))
-
-
-def _print_findings(given: dict[str, Any], about: str, rules: "Callable[[CommandLine], Iterable[Finding]]") -> None:
-    from tidelog.cli.explain.finding import command_line, print_findings
+    from tidelog.cli.explain.printing import print_findings
+    from tidelog.explain.core.commands import command_line
 
     complete = command_line(given["bootstrap_server"], given["command_config"])
-    print_findings(list(rules(complete)), about, as_json=given["json"])
+    print_findings(list(findings), about, complete, as_json=given["json"], unanswered=unanswered)
+
+
+def _gathered(given: dict[str, Any], topic: str | None = None, *, groups: bool = False) -> "Evidence":
+    """The evidence about the cluster, with the partitions of one topic or of all."""
+    from tidelog.explain.io import PATIENCE_MS, cluster_evidence
+
+    with _connected(given) as admin:
+        return cluster_evidence(
+            admin,
+            (lambda _: True) if topic is None else (lambda each: each == topic),
+            topics=None if topic is None else [topic],
+            watch_ms=given["watch_ms"],
+            patience_ms=min(PATIENCE_MS, given["patience_ms"]),
+            group_patience_ms=given["patience_ms"] if groups else 0,
+        )
+
+
+@contextmanager
+def _connected(given: dict[str, Any]) -> "Iterator[Admin]":
+    """An admin client; Unanswered if no broker is reachable or answers."""
+    from tidelog.cli.admin_requests import check_reachable, connect, describe_error
+    from tidelog.errors import ApiError
+
+    try:
+        check_reachable(given["bootstrap_server"])
+    except CommandFailed as failed:
+        raise Unanswered(failed.message) from None
+    try:
+        with connect(given["bootstrap_server"], given["command_config"]) as admin:
+            yield admin
+    except ApiError as error:
+        raise Unanswered(describe_error(error.code, error.message)) from None
 
 
 @explain.command()
 @click.argument("name")
 @cluster_options
 @watch_ms
+@patience_ms
 @as_json
-def topic(name: str, **given: Any) -> None:
+def topic(name: str, **given: Any) -> int:
     """Diagnose a topic: partitions, a stuck deletion, or why it is missing."""
-    from tidelog.cli.explain.cluster_rules import topic_findings
+    from tidelog.explain.core.finding import Subject
 
-    _print_explanation(
-        given,
-        f"topic {name}",
-        lambda evidence, tidelog: topic_findings(evidence, name, tidelog),
-        lambda each: each == name,
-    )
+    return _finish(given, Subject("topic", name), _gathered(given, name))
 
 
 @explain.command()
 @click.argument("name")
 @cluster_options
 @watch_ms
+@patience_ms
 @as_json
-def partition(name: str, **given: Any) -> None:
+def partition(name: str, **given: Any) -> int:
     """Diagnose the partition TOPIC-NUMBER."""
+    from tidelog.explain.core.finding import Subject
+
     wanted = _parse_partition(name)
-
-    def rules(evidence: "Evidence", tidelog: "CommandLine") -> "Iterable[Finding]":
-        from tidelog.cli.explain.cluster_rules import topic_findings
-        from tidelog.cli.explain.partition_rules import partition_findings
-
-        seen = evidence.partitions.get(wanted)
-        if seen is not None:
-            return partition_findings(evidence, seen, tidelog)
-        if any(known.topic == wanted.topic for known in evidence.partitions):
-            raise CommandFailed(f"Topic {wanted.topic} has no partition {wanted.partition}.")
-        return topic_findings(evidence, wanted.topic, tidelog)
-
-    _print_explanation(given, f"partition {name}", rules, lambda topic: topic == wanted.topic)
+    evidence = _gathered(given, wanted.topic)
+    if evidence.partitions and wanted not in evidence.partitions:
+        raise CommandFailed(f"Topic {wanted.topic} has no partition {wanted.partition}.")
+    return _finish(given, Subject("partition", str(wanted)), evidence)
 
 
 @explain.command()
 @click.argument("number", type=int)
 @cluster_options
 @watch_ms
+@patience_ms
 @as_json
-def broker(number: int, **given: Any) -> None:
+def broker(number: int, **given: Any) -> int:
     """Diagnose a broker: whether it is up, its disks, and what it leads."""
+    from tidelog.explain.core.finding import Subject
 
-    def rules(evidence: "Evidence", tidelog: "CommandLine") -> "Iterable[Finding]":
-        from tidelog.cli.explain.cluster_rules import broker_findings
-
-        if number not in evidence.brokers:
-            known = ", ".join(map(str, sorted(evidence.brokers)))
-            raise CommandFailed(f"Broker {number} does not exist; the brokers of the cluster are {known}.")
-        return broker_findings(evidence, evidence.brokers[number], tidelog)
-
-    _print_explanation(given, f"broker {number}", rules)
+    evidence = _gathered(given)
+    if number not in evidence.brokers:
+        known = ", ".join(map(str, sorted(evidence.brokers)))
+        raise CommandFailed(f"Broker {number} does not exist; the brokers of the cluster are {known}.")
+    return _finish(given, Subject("broker", str(number)), evidence)
 
 
 @explain.command()
 @cluster_options
 @watch_ms
+@patience_ms
 @as_json
-def cluster(**given: Any) -> None:
-    """Diagnose everything: controller, brokers, deletions, partitions."""
-    from tidelog.cli.explain.cluster_rules import all_findings
+def cluster(**given: Any) -> int:
+    """Diagnose everything: controller, brokers, deletions, partitions, groups."""
+    from tidelog.explain.core.finding import CLUSTER
 
-    _print_explanation(given, "cluster", all_findings)
+    return _finish(given, CLUSTER, _gathered(given, groups=True))
 
 
 @explain.command()
 @click.argument("name")
 @cluster_options
 @watch_ms
+@patience_ms
 @as_json
-def group(name: str, **given: Any) -> None:
+def group(name: str, **given: Any) -> int:
     """Diagnose a consumer group that makes no progress."""
-    from tidelog.cli.admin_requests import connect
-    from tidelog.cli.explain.evidence_gathering import gather
-    from tidelog.cli.explain.group_rules import group_findings, observe_group
+    from tidelog.explain.core.finding import Subject
+    from tidelog.explain.io import group_evidence
 
-    with connect(given["bootstrap_server"], given["command_config"]) as admin:
-        seen = observe_group(admin, name, given["watch_ms"] / 1000)
-        topics = {position.partition.topic for position in seen.positions}
-        evidence = gather(admin, topics.__contains__, watch_s=0)
-    _print_findings(given, f"group {name}", partial(group_findings, evidence, seen))
+    with _connected(given) as admin:
+        evidence = group_evidence(admin, name, watch_ms=given["watch_ms"], patience_ms=given["patience_ms"])
+    subject = Subject("group", name)
+    if name not in evidence.groups:
+        raise CommandFailed(f"Group {name} not found (GROUP_ID_NOT_FOUND).")
+    return _finish(given, subject, evidence)
 
 
 @explain.command()
@@ -200,4 +239,4 @@ def access(**given: Any) -> None:
     asked = questions(given)
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
         bindings = described(admin)
-    _print_findings(given, "access", partial(access_findings, bindings, asked, given["operation"]))
+    _print_findings(given, "access", access_findings(bindings, asked, given["operation"]))

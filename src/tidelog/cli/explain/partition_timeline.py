@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tidelog.cli.admin_requests import metadata
-from tidelog.cli.explain.evidence import BrokerEvent
-from tidelog.cli.explain.evidence_gathering import broker_events, broker_report
+from tidelog.explain.core.evidence import BrokerEvent, BrokerEvidence
+from tidelog.explain.gathering.reports import add_reports
+from tidelog.explain.io import run
 from tidelog.shell.transport import Admin
 
 Fields = Mapping[str, Any]
@@ -45,16 +46,11 @@ def partition_events(admin: Admin, partition: str) -> tuple[list[BrokerEvent], d
 
     The list is empty if no event is about this partition itself.
     """
-    found: list[BrokerEvent] = []
-    dropped: dict[int, int] = {}
-    for broker in sorted(each.node_id for each in metadata(admin).brokers):
-        report = broker_report(admin, broker, partition)
-        if report is not None:
-            found += (event for event in broker_events(report) if _concerns(event, partition))
-            dropped[broker] = report.forgotten
+    brokers = [BrokerEvidence(each.node_id) for each in metadata(admin).brokers]
+    found = [event for event in run(admin, add_reports(brokers, partition)) if _concerns(event, partition)]
     if not any("partition" in event.fields for event in found):
         found.clear()
-    return sorted(found), dropped
+    return found, {seen.id: seen.dropped_events for seen in brokers if seen.facts}
 
 
 def _concerns(event: BrokerEvent, partition: str) -> bool:

@@ -8,8 +8,6 @@ import click
 from tidelog.cli.admin_requests import LATEST, list_offsets
 from tidelog.cli.formatting import MISSING, Column, table_lines
 from tidelog.cli.groups.group_requests import (
-    GroupMember,
-    GroupState,
     all_groups,
     committed_offsets,
     compact_assignment,
@@ -17,10 +15,10 @@ from tidelog.cli.groups.group_requests import (
     describe_group,
 )
 from tidelog.cli.options import usage_error
+from tidelog.client.group.described import GroupMember, GroupState
+from tidelog.explain.core.group_rules import REBALANCING
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-
-REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 STATES = {
     state.lower(): state

@@ -1,57 +1,25 @@
-"""Groups as their coordinators describe them: classic and KIP-848 groups in one form; and their offsets."""
+"""Requests about consumer groups and their offsets."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tidelog.cli.admin_requests import describe_error, metadata
 from tidelog.cli.options import CommandFailed
 from tidelog.client.admin import Coordinator
+from tidelog.client.group.described import GroupState, classic_group, consumer_group
 from tidelog.client.results import code_of
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
-from tidelog.wire.codec import decode
 from tidelog.wire.messages.groups.committed_offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from tidelog.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
-from tidelog.wire.messages.groups.consumer_protocol import ConsumerProtocolAssignment
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.groups.group_admin import DescribeGroupsRequest, ListGroupsRequest
 
-CLASSIC_MEMBER = 0
 NEWEST_VERSION_BY_NAME = 9
 """The newest version of OffsetFetch and OffsetCommit with topic names; later versions have topic IDs."""
 PLAIN_PROTOCOLS = ("", "consumer")
 """Protocol types of consumer groups; groups of Connect and others are not listed."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    id: str
-    host: str
-    client_id: str
-    instance_id: str | None
-    assigned: Sequence[TopicPartition]
-    target: Sequence[TopicPartition] | None = None
-    epoch: int | None = None
-    uses_classic_protocol: bool = False
-    """A member that uses the classic protocol in a group of the consumer protocol."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupState:
-    """`epoch` and `target_epoch` are None for classic groups."""
-
-    name: str
-    state: str
-    assignor: str
-    members: Sequence[GroupMember] = field(default=())
-    epoch: int | None = None
-    target_epoch: int | None = None
-
-    @property
-    def is_inactive(self) -> bool:
-        return self.state in ("Empty", "Dead")
 
 
 class CommittedOffset(NamedTuple):
@@ -70,25 +38,7 @@ def describe_group(admin: Admin, name: str) -> GroupState:
         raise CommandFailed(f"Group {name} not found (GROUP_ID_NOT_FOUND).")
     if found.error_code:
         raise CommandFailed(f"Group {name}: {describe_error(found.error_code, found.error_message)}")
-    members = [
-        GroupMember(each.member_id, each.client_host, each.client_id, each.group_instance_id, _assigned(each))
-        for each in found.members
-    ]
-    return GroupState(name, found.group_state, found.protocol_data, members)
-
-
-def _assigned(member: Any) -> list[TopicPartition]:
-    """The assignment of a classic member; empty if it is not a consumer assignment."""
-    content = bytes(member.member_assignment)
-    if len(content) < 2:
-        return []
-    version = min(int.from_bytes(content[:2]), 3)
-    assignment = decode(ConsumerProtocolAssignment, version, memoryview(content)[2:])
-    return sorted(
-        TopicPartition(topic.topic, partition)
-        for topic in assignment.assigned_partitions
-        for partition in topic.partitions
-    )
+    return classic_group(found)
 
 
 def _describe_consumer_group(admin: Admin, name: str) -> GroupState | None:
@@ -103,28 +53,7 @@ def _describe_consumer_group(admin: Admin, name: str) -> GroupState | None:
         return None
     if found.error_code:
         raise CommandFailed(f"Group {name}: {describe_error(found.error_code, found.error_message)}")
-    members = [
-        GroupMember(
-            each.member_id,
-            each.client_host,
-            each.client_id,
-            each.instance_id,
-            _partitions_in(each.assignment),
-            _partitions_in(each.target_assignment),
-            each.member_epoch,
-            each.member_type == CLASSIC_MEMBER,
-        )
-        for each in found.members
-    ]
-    return GroupState(name, found.group_state, found.assignor_name, members, found.group_epoch, found.assignment_epoch)
-
-
-def _partitions_in(assignment: Any) -> list[TopicPartition]:
-    return sorted(
-        TopicPartition(topic.topic_name, partition)
-        for topic in assignment.topic_partitions
-        for partition in topic.partitions
-    )
+    return consumer_group(found)
 
 
 def committed_offsets(admin: Admin, name: str) -> dict[TopicPartition, CommittedOffset]:

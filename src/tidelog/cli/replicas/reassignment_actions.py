@@ -20,7 +20,6 @@ from tidelog.cli.replicas.json_files import (
     read_topics,
 )
 from tidelog.cli.replicas.replica_requests import (
-    OngoingReassignment,
     broker_racks,
     log_dirs_of,
     ongoing,
@@ -30,6 +29,7 @@ from tidelog.cli.replicas.replica_requests import (
 )
 from tidelog.client.admin import ANY
 from tidelog.controller.placement import Start, place
+from tidelog.explain.core.evidence import OngoingReassignment
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.topics.reassignments import (

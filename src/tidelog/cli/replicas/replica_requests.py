@@ -9,22 +9,11 @@ from tidelog.cli.replicas.json_files import TopicPartitionReplica
 from tidelog.client.admin import CONTROLLER
 from tidelog.client.results import code_of
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.explain.core.evidence import OngoingReassignment
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
 from tidelog.wire.messages.topics.reassignments import ListPartitionReassignmentsRequest
-
-
-class OngoingReassignment(NamedTuple):
-    """A reassignment in progress; `replicas` includes those being added and removed."""
-
-    replicas: list[int]
-    adding: list[int]
-    removing: list[int]
-
-    @property
-    def sources(self) -> list[int]:
-        return [broker for broker in self.replicas if broker not in self.adding]
 
 
 def ongoing(admin: Admin, timeout_ms: int | None = None) -> dict[TopicPartition, OngoingReassignment]:

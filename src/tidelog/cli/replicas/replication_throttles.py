@@ -7,10 +7,11 @@ import click
 
 from tidelog.cli.admin_requests import alter_configs
 from tidelog.cli.formatting import comma_list, plural_suffix
-from tidelog.cli.replicas.replica_requests import OngoingReassignment, broker_racks
+from tidelog.cli.replicas.replica_requests import broker_racks
 from tidelog.config.alter import BROKER, TOPIC
 from tidelog.config.quotas import FOLLOWER_REPLICAS, LEADER_REPLICAS, LISTS, RATES
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.explain.core.evidence import OngoingReassignment
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
 

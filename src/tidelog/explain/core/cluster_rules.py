@@ -1,0 +1,114 @@
+"""Rules about the metadata store, the controller and topics."""
+
+from collections.abc import Iterator
+
+from tidelog.errors import ErrorCode
+from tidelog.explain.core.broker_rules import store_trouble
+from tidelog.explain.core.evidence import Evidence
+from tidelog.explain.core.finding import CLUSTER, Advice, Finding, Severity, Subject, broker_list, duration
+from tidelog.model import NO_LEADER
+
+DELETION_MS = 60_000
+"""How long a deletion may take before it counts as stuck."""
+
+
+def cluster_findings(evidence: Evidence) -> Iterator[Finding]:
+    yield from _store(evidence)
+    yield from _no_controller(evidence)
+    reports = {seen.id: seen.facts["controller"] for seen in evidence.brokers.values() if "controller" in seen.facts}
+    claims = [broker for broker, report in sorted(reports.items()) if report.get("leading")]
+    if len(claims) > 1:
+        says = f"{broker_list(claims).capitalize()} act as controller; brokers follow the one with the highest epoch."
+        helps = [Advice("It resolves by itself.")]
+        yield Finding("warning", "cluster.two-controllers", CLUSTER, says, [], helps)
+
+
+def _store(evidence: Evidence) -> Iterator[Finding]:
+    troubles = {seen.id: store_trouble(seen) for seen in evidence.brokers.values() if "store" in seen.facts}
+    if not troubles or not all(troubles.values()):
+        return  # `broker_rules` reports a store that some brokers reach
+    says = "No broker reaches the metadata store: leaders cannot be elected, and nothing can be changed."
+    because = [f"Broker {broker}: {trouble}." for broker, trouble in sorted(troubles.items())]
+    helps = [Advice("Start the metadata store (metadata.store of the brokers), or repair the network to it.")]
+    yield Finding("error", "cluster.store-silent", CLUSTER, says, because, helps)
+
+
+def _no_controller(evidence: Evidence) -> Iterator[Finding]:
+    """Metadata always names a broker, since any broker accepts requests for the controller: reports show who leads, and
+    a request that only the controller answers shows it where there are none."""
+    reports = [seen.facts["controller"] for seen in evidence.brokers.values() if "controller" in seen.facts]
+    elected = evidence.last_event("controller.elected")
+    because = [] if elected is None else [f"The last controller was broker {elected.broker}."]
+    helps = [
+        Advice("Look for store.unreachable in the brokers' logs: at least one broker must reach the metadata store.")
+    ]
+    if evidence.controller == NO_LEADER or (reports and not any(report.get("leading") for report in reports)):
+        says = "There is no controller: leaders cannot be elected, and topics cannot be created."
+        yield Finding("error", "cluster.no-controller", CLUSTER, says, because, helps)
+    elif not reports and evidence.controller_error in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER):
+        says = "The controller does not answer: leaders cannot be elected, and topics cannot be created."
+        because = [f"A request that only the controller can answer came to {evidence.controller_error.name}."]
+        helps = [Advice("Start the controllers, or repair the network between them.")]
+        yield Finding("error", "cluster.no-controller", CLUSTER, says, because, helps)
+
+
+def topic_findings(evidence: Evidence, topic: str) -> Iterator[Finding]:
+    """Findings about a topic itself: whether it is being deleted or is unknown, and a throttle that was left."""
+    if topic in evidence.deleting:
+        yield deletion_finding(evidence, topic)
+        return
+    if not any(evidence.of_topic(topic)):
+        yield _unknown(evidence, topic)
+    yield from throttle_findings(evidence, topic)
+
+
+def throttle_findings(evidence: Evidence, topic: str) -> Iterator[Finding]:
+    options = evidence.throttled.get(topic, {})
+    if not options or any(name.topic == topic for name in evidence.moves):
+        return
+    says = "Its replication is throttled, but none of its partitions moves."
+    because = [f"{name}={value}" for name, value in sorted(options.items())]
+    delete = f"configs --alter --entity-type topics --entity-name {topic} --delete-config {','.join(sorted(options))}"
+    helps = [Advice("Remove the throttle:", delete)]
+    yield Finding("warning", "topic.throttle-left", Subject("topic", topic), says, because, helps)
+
+
+def deletion_finding(evidence: Evidence, topic: str) -> Finding:
+    """The finding about a topic that is marked for deletion but still exists."""
+    marked = evidence.last_event("topic.deleting", topic=topic)
+    since = f" for {duration(max(0, evidence.now_ms - marked.wall_ms))}" if marked else ""
+    says = f"It has been waiting for deletion{since}; its name cannot be reused until all replicas are deleted."
+    because, helps = [], []
+    waiting = list(evidence.deleting[topic])
+    dead = [broker for broker in waiting if not evidence.is_alive(broker)]
+    if dead:
+        because.append(f"{broker_list(dead).capitalize()} held replicas and {'is' if len(dead) == 1 else 'are'} down.")
+        helps.append(Advice(f"Start {broker_list(dead)}; the deletion then resumes by itself."))
+        helps += [
+            Advice("If it is lost for good, the deletion does without it:", f"cluster unregister --id {broker}")
+            for broker in dead
+        ]
+    for broker in waiting:
+        for folder in evidence.brokers[broker].folders if broker in evidence.brokers else ():
+            if folder.trouble:
+                because.append(f"Broker {broker} cannot delete replicas in {folder.path}, which is offline.")
+                helps.append(Advice(f"Repair {folder.path}, and restart broker {broker}."))
+    moving = [str(name) for name in sorted(evidence.moves) if name.topic == topic]
+    if moving:
+        because.append(f"A reassignment of {', '.join(moving)} is in progress, and the deletion waits for it.")
+        helps.append(Advice("Wait, or cancel it. To see it:", "reassign-partitions --list"))
+    subject = Subject("topic", topic)
+    is_late = marked is not None and evidence.now_ms - marked.wall_ms > DELETION_MS
+    severity: Severity = "warning" if because or is_late else "note"
+    if not because:
+        because.append(
+            f"{broker_list(waiting).capitalize()} has not confirmed it yet." if waiting else "It is going on."
+        )
+    return Finding(severity, "topic.deletion-waits", subject, says, because, helps)
+
+
+def _unknown(evidence: Evidence, topic: str) -> Finding:
+    gone = evidence.last_event("topic.deleted", topic=topic)
+    because = [f"It was deleted {duration(max(0, evidence.now_ms - gone.wall_ms))} ago."] if gone else []
+    helps = [Advice("Create it:", f"topics --create --topic {topic}")]
+    return Finding("error", "topic.unknown", Subject("topic", topic), "The topic does not exist.", because, helps)
