@@ -47,7 +47,7 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._log = folder.with_suffix(".log")
-        command = [sys.executable, "-m", "tidelog.cli.main", "up", "--brokers", str(BROKERS), "--restart"]
+        command = [sys.executable, "-m", "tidelog.cli.main", "up", "--brokers", str(BROKERS), "--restart", "--verbose"]
         command += ["--data", str(folder), "--port", "0"]
         with self._log.open("wb") as log:
             # A separate process group: Ctrl-C must reach only the demo, which then stops its cluster.

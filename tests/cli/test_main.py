@@ -50,7 +50,10 @@ def test_the_version_is_printed(tidelog):
             ("up", "--data", "x", "--port", "65535"),
             "tidelog up: --port 65535: 3 brokers need ports up to 65537, above 65535. See tidelog up --help.\n",
         ),
-        (("up", "--data", "/proc/x"), "No such file or directory: '/proc/x'\n"),
+        (
+            ("up", "--data", "/proc/x", "--port", "0"),
+            "Cannot create the data folder /proc/x: No such file or directory.\n",
+        ),
         (("up", "--data", "x", "--override", "num.partitions=0"), "num.partitions must be at least 1, not '0'\n"),
     ],
 )

@@ -109,7 +109,11 @@ REFUSED = {"transactions abort", "cluster unregister"}
 
 ELSEWHERE = {
     "up": "test_up_process",
-    "broker": "its file has the options: tests/shell/test_tls.py, test_sasl.py",
+    "broker run": "its file has the options: tests/shell/test_tls.py, test_sasl.py",
+    "broker restart": "test_up_process",
+    "broker start": "test_up_process",
+    "broker stop": "test_up_process",
+    "down": "test_up_process",
     "chaos": "tests/check/chaos",
     "pipeline run": "tests/spark",
 }

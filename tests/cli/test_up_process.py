@@ -6,9 +6,11 @@ import shlex
 import signal
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.cli.commands import PATIENCE_S, ended, line_with, running
+from tests.waiting import wait_for
 from tidelog.shell.transport import Producer
 
 
@@ -63,9 +65,7 @@ def test_a_folder_in_which_a_cluster_runs_is_left_alone(tmp_path, free_ports):
             with running("up", "--brokers", brokers, "--data", tmp_path, "--port", ports[0]) as second:
                 out, err = second.communicate(timeout=PATIENCE_S)
             assert (second.returncode, out) == (1, "")
-            assert (
-                err == f"A cluster is already running in {tmp_path}: {tmp_path}/broker-1 is used by another process.\n"
-            )
+            assert err == f"A cluster is already running in {tmp_path}; stop it with: tidelog down --data {tmp_path}\n"
         assert before == {file: file.read_text() for file in tmp_path.glob("broker-*/server.properties")}
         assert not (tmp_path / "broker-0" / "pid").exists()
 
@@ -93,9 +93,9 @@ def test_a_secured_cluster_is_one_flag(tmp_path):
     users.write_text("# two\nSCRAM-SHA-256=[name=bob,password=builder]\n\nSCRAM-SHA-512=[name=eve,password=apple]\n")
     up = ("up", "--brokers", 2, "--data", tmp_path / "data", "--port", 0)
     with running(*up, "--secure", "--add-scram", f"@{users}") as process:
-        ready, file, example = (process.stdout.readline() for _ in range(3))
-        address = ready.split()[1].partition(",")[0]
-        assert file == f"Options of the user admin, for every client: {tmp_path}/data/security/client.properties\n"
+        address = process.stdout.readline().split()[1].partition(",")[0]
+        file, example = line_with(process.stderr, "Options of the user"), line_with(process.stderr, "Example: ")
+        assert file == f"Options of the user admin, for every client: {tmp_path}/data/security/client.properties"
         command = shlex.split(example.removeprefix("Example: tidelog "))
         assert run_command(*command) == (0, "")
         for user, password, mechanism in (("bob", "builder", "SCRAM-SHA-256"), ("eve", "apple", "SCRAM-SHA-512")):
@@ -117,10 +117,10 @@ def test_a_secured_cluster_is_one_flag(tmp_path):
     given = "SCRAM-SHA-512=[name=eve,password=orange]"
     with running(*up, "--secure", "--add-scram", given) as process:
         assert process.stdout.readline().startswith("ready ")
-        assert process.stdout.readline() == file
-        example = process.stdout.readline()
-        assert run_command(*shlex.split(example.removeprefix("Example: tidelog "))) == (0, "")
         assert "visible to other users" in process.stderr.readline()
+        assert line_with(process.stderr, "Options of the user") == file
+        example = line_with(process.stderr, "Example: ")
+        assert run_command(*shlex.split(example.removeprefix("Example: tidelog "))) == (0, "")
     assert Path(file.split()[-1]).read_text() == before
 
 
@@ -134,3 +134,105 @@ def test_up_without_the_flag_refuses_a_folder_that_was_only_half_secured(tmp_pat
     (tmp_path / "security").mkdir()
     assert run_command("up", "--brokers", 1, "--data", tmp_path, "--port", 0) == (1, "")
     assert not (tmp_path / "broker-0").exists()
+
+
+def test_up_is_quiet_and_its_logs_are_files(tmp_path):
+    with running("up", "--brokers", 2, "--data", tmp_path, "--port", 0) as process:
+        ready = process.stdout.readline()
+        pids = [pid_of(tmp_path, broker) for broker in range(2)]
+        process.terminate()
+        out, err = process.communicate(timeout=PATIENCE_S)
+    header, *rows = err.splitlines()
+    assert (process.returncode, out, header.split()) == (0, "", ["broker", "address", "pid", "log"])
+    assert [row.split() for row in rows] == [
+        [str(broker), address, str(pids[broker]), f"{tmp_path}/broker-{broker}.log"]
+        for broker, address in enumerate(ready.split()[1].split(","))
+    ]
+    assert "broker.listening" in (tmp_path / "broker-0.log").read_text()
+
+
+def test_a_broker_that_refuses_to_start_says_why_although_its_log_is_a_file(tmp_path):
+    """Also at the second start, when the log has lines of the first."""
+    refused = ("up", "--brokers", 1, "--data", tmp_path, "--port", 0, "--override", "metadata.store=zookeeper://")
+    said = []
+    for _ in range(2):
+        with running(*refused) as process:
+            out, err = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, out) == (1, "")
+        said.append(err)
+    assert said[0] == said[1]
+    assert "metadata.store" in said[0]
+    assert len(said[0].splitlines()) == 1
+
+
+@pytest.fixture
+def in_background(tmp_path):
+    """The data folder of three brokers that run in the background, and their addresses."""
+    folder = tmp_path / ("a folder whose name has more characters than the kernel allows for a socket " * 2).strip()
+    code, out = run_command("up", "--data", folder, "--port", 0, "--detach")
+    try:
+        assert code == 0
+        yield folder, out.removeprefix("ready ").strip()
+    finally:
+        run_command("down", "--data", folder)
+
+
+def test_a_cluster_in_the_background(in_background):
+    """Its topics have three replicas, a broker that was restarted leads again, and `down` waits for its end."""
+    folder, bootstrap = in_background
+    place = ("--bootstrap-server", bootstrap)
+    pids = [pid_of(folder, broker) for broker in range(3)]
+    assert run_command("topics", *place, "--create", "--topic", "t", "--partitions", 6)[0] == 0
+
+    def leaders():
+        _, out = run_command("topics", *place, "--describe", "--topic", "t")
+        return re.findall(r"Leader: (\d+)\s+Replicas: (\d+),\d+,\d+\s", out)
+
+    assert len(leaders()) == 6
+    assert all(leader == first for leader, first in leaders())
+    options = run_command("configs", *place, "--describe", "--all", "--topic", "t")[1]
+    assert "min.insync.replicas=2 " in options
+    assert run_command("broker", "stop", 1, "--data", folder) == (0, "Broker 1 has stopped.\n")
+    assert not (folder / "broker-1" / "pid").exists()
+    assert "1" not in {leader for leader, _ in leaders()}
+    assert run_command("broker", "start", 1, "--data", folder) == (0, "Broker 1 has started.\n")
+    assert run_command("broker", "restart", 2, "--data", folder) == (0, "Broker 2 has restarted.\n")
+    assert pid_of(folder, 2) != pids[2]
+    wait_for(lambda: all(leader == first for leader, first in leaders()), "the first replicas to lead again")
+    assert run_command("down", "--data", folder) == (0, f"The cluster in {folder} has stopped.\n")
+    assert not list(folder.glob("broker-*/pid"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("broker", "stop", 1), "Broker 1 is not running."),
+        (("broker", "restart", 1), "Broker 1 is not running."),
+        (("broker", "start", 0), r"Broker 0 is already running \(pid \d+\)\."),
+        (("broker", "stop", 2), r"There is no broker 2; this cluster has brokers 0 to 1\."),
+    ],
+)
+def test_what_a_broker_cannot_do_is_one_sentence(half_a_cluster, arguments, sentence):
+    with running(*arguments, "--data", half_a_cluster) as process:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (1, "")
+    assert re.fullmatch(sentence + "\n", err)
+
+
+@pytest.fixture(scope="module")
+def half_a_cluster(tmp_path_factory):
+    """The data folder of a cluster of two brokers, one of which is stopped; it stays so although there is --restart."""
+    folder = tmp_path_factory.mktemp("half")
+    with running("up", "--brokers", 2, "--data", folder, "--port", 0, "--restart") as process:
+        assert process.stdout.readline().startswith("ready ")
+        assert run_command("broker", "stop", 1, "--data", folder)[0] == 0
+        yield folder
+
+
+def test_without_a_cluster_its_commands_say_so(tmp_path):
+    for command in (("down",), ("broker", "start", 0)):
+        for folder in (tmp_path, tmp_path / "missing"):
+            with running(*command, "--data", folder) as process:
+                out, err = process.communicate(timeout=PATIENCE_S)
+            assert (process.returncode, out) == (1, "")
+            assert err == f"No cluster of `tidelog up` is running in {folder}.\n"

@@ -6,11 +6,11 @@ import socket
 import pytest
 
 from tidelog.cli.main import run
+from tidelog.cli.running_cluster import up
 from tidelog.shell.broker import load_config, main
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
 from tidelog.shell.log_dir_lock import LogDirLock
 from tidelog.shell.store.store_address import SqliteAddress, ZookeeperAddress, address_of, parse_address
-from tidelog.shell.supervisor import up
 
 OTHER_CLUSTER = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=0\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"
 

@@ -15,8 +15,8 @@ from tidelog.shell.supervisor import MetadataView, NotReady, Supervisor, is_comp
 
 UP = """
 import sys
-from tidelog.shell.supervisor import up
-sys.exit(up(sys.argv[1], brokers=int(sys.argv[2]), port=0, restart="restart" in sys.argv))
+from tidelog.cli.running_cluster import up
+sys.exit(up(sys.argv[1], brokers=int(sys.argv[2]), port=0, restart="restart" in sys.argv, verbose=True))
 """
 
 

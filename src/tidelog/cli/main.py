@@ -71,7 +71,8 @@ class LazyGroup(click.Group):
 
 COMMANDS = {
     "up": Command("tidelog.cli.start_brokers:up", "Run a cluster of several brokers on this machine."),
-    "broker": Command("tidelog.cli.start_brokers:broker", "Run one broker with a server.properties file."),
+    "down": Command("tidelog.cli.start_brokers:down", "Stop a cluster that runs in the background."),
+    "broker": Command("tidelog.cli.broker_commands:broker", "Run one broker, or stop and start one of a cluster."),
     "topics": Command("tidelog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "configs": Command("tidelog.cli.configs:configs", "Describe and alter the options of topics, brokers and groups."),
     "acls": Command("tidelog.cli.acls:acls", "Add, remove and list access control lists."),

@@ -1,4 +1,4 @@
-"""`tidelog up` and `tidelog broker`: several brokers as processes under a supervisor, or one broker in this process."""
+"""`tidelog up`: several brokers as processes under a supervisor; `tidelog down`, which stops them."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.options import Pair, flag, usage_error
+from tidelog.cli.options import CommandFailed, Pair, flag, usage_error
 
 if TYPE_CHECKING:
     from tidelog.security.added_users import User
@@ -16,15 +16,18 @@ MAX_BROKERS = 100
 HIGHEST_PORT = 65_535
 
 
-@click.command()
-@click.option("--brokers", type=click.IntRange(1, MAX_BROKERS), default=3, show_default=True, help="Number of brokers.")
-@click.option(
+DATA = click.option(
     "--data",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     help="Data folder of the cluster.",
 )
+
+
+@click.command()
+@click.option("--brokers", type=click.IntRange(1, MAX_BROKERS), default=3, show_default=True, help="Number of brokers.")
+@DATA
 @click.option(
     "--port",
     type=click.IntRange(0, HIGHEST_PORT),
@@ -47,6 +50,8 @@ HIGHEST_PORT = 65_535
     multiple=True,
     help="SCRAM user to add, as SCRAM-SHA-512=[name=NAME,password=PASSWORD], or a file of them; repeatable.",
 )
+@flag("detach", "Return once the cluster is ready; `tidelog down` stops it.")
+@flag("verbose", "Write the brokers' log lines to stderr, not to files in --data.")
 def up(
     brokers: int,
     folder: Path,
@@ -56,30 +61,43 @@ def up(
     overrides: tuple[tuple[str, str], ...],
     secure: bool,
     users: tuple[str, ...],
+    detach: bool,
+    verbose: bool,
 ) -> None:
-    """Run a cluster of several brokers on this machine until Ctrl-C or SIGTERM.
+    """Run a cluster of several brokers on this machine until Ctrl-C, SIGTERM or `tidelog down`.
 
-    Prints one line, `ready host:port,…`, once a controller is elected and every broker knows all others. Broker N keeps
-    its data in the folder broker-N, and its process ID in the file `pid` there.
+    Prints a table of the brokers on stderr and then one line on stdout, `ready host:port,…`, once a controller is
+    elected and every broker knows all others. Broker N keeps its data in the folder broker-N, its process ID in the
+    file `pid` there, and its log in broker-N.log. New topics have a replica on up to three brokers.
 
     With --secure, clients need TLS and a password, and only the user `admin` may do anything until ACLs allow more. Two
     more lines name the file with the options for clients, which only you can read, and a command that uses it. A
     secured cluster must be started with --secure again.
     """
+    if detach and verbose:
+        raise usage_error("--detach and --verbose cannot be used together.")
     if port + brokers - 1 > HIGHEST_PORT:
         raise usage_error(
             f"--port {port}: {brokers} brokers need ports up to {port + brokers - 1}, above {HIGHEST_PORT}."
         )
+    from tidelog.cli import running_cluster
     from tidelog.config.broker import BrokerConfig
-    from tidelog.shell import supervisor
 
     given = dict(overrides)
     given.update(_store_override(metadata, given))
     BrokerConfig.validate(given)
     for name in BrokerConfig.unknown(given):
         click.echo(f"Unknown broker option {name}: it has no effect.", err=True)
-    code = supervisor.up(
-        folder, brokers=brokers, port=port, overrides=given, restart=restart, secure=secure, users=_users(users)
+    code = running_cluster.up(
+        folder,
+        brokers=brokers,
+        port=port,
+        overrides=given,
+        restart=restart,
+        secure=secure,
+        users=_users(users),
+        verbose=verbose,
+        detach=detach,
     )
     click.get_current_context().exit(code)
 
@@ -115,11 +133,13 @@ def _store_override(metadata: str | None, given: Mapping[str, str]) -> dict[str,
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--override", "overrides", type=Pair(), multiple=True, help="Option that overrides the file; repeatable.")
-def broker(file: Path, overrides: tuple[tuple[str, str], ...]) -> None:
-    """Run one broker with a server.properties FILE until Ctrl-C or SIGTERM."""
-    from tidelog.shell.broker import load_config, run_broker
+@DATA
+def down(folder: Path) -> None:
+    """Stop a cluster of `tidelog up`, and wait until it has stopped."""
+    from tidelog.shell import control_socket
 
-    config = load_config(file, [f"{name}={value}" for name, value in overrides])
-    click.get_current_context().exit(run_broker(config))
+    try:
+        control_socket.request(folder, control_socket.DOWN)
+    except control_socket.ControlFailed as error:
+        raise CommandFailed(str(error)) from None
+    click.echo(f"The cluster in {folder} has stopped.")

@@ -43,6 +43,7 @@ class Child:
     more_listeners: Sequence[str] = ()
     protocol: str = "PLAINTEXT"
     umask: int = -1
+    _log_starts_at: int = 0
 
     def __repr__(self) -> str:
         return f"Child(broker {self.number}, port {self.port}, pid {self.pid})"
@@ -60,7 +61,7 @@ class Child:
         file.write_text(properties.text(self.properties()), encoding="utf-8")
         command = [*self.prefix, sys.executable, "-m", "tidelog.shell.broker", str(file), "--supervised"]
         with ExitStack() as stack:
-            log = None if self.log is None else stack.enter_context(self.log.open("ab"))
+            log = None if self.log is None else stack.enter_context(open(self.log, "ab", opener=self._open_log))
             # Its own process group: Ctrl-C in a terminal reaches only the supervisor, which then stops the brokers.
             self.process = subprocess.Popen(  # noqa: S603 (our own program)
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, process_group=0, umask=self.umask
@@ -68,6 +69,22 @@ class Child:
         self.pidfd = os.pidfd_open(self.process.pid)
         self.listening = False
         (self.folder / "pid").write_text(f"{self.process.pid}\n", encoding="ascii")
+
+    def _open_log(self, path: str, flags: int) -> int:
+        """Open the log with the umask of the process that will write it, and note where its lines begin."""
+        mode = 0o666 if self.umask < 0 else 0o666 & ~self.umask
+        fd = os.open(path, flags, mode)
+        self._log_starts_at = os.fstat(fd).st_size
+        return fd
+
+    def last_line(self) -> str:
+        """The last line in `log` since the start; "" if there is none, or no log."""
+        if self.log is None:
+            return ""
+        with self.log.open("rb") as file:
+            file.seek(self._log_starts_at)
+            lines = file.read().decode(errors="replace").splitlines()
+        return lines[-1] if lines else ""
 
     def properties(self) -> dict[str, str]:
         """The broker's options."""

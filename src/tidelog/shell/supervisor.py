@@ -1,19 +1,16 @@
-"""`tidelog up`: a cluster of broker processes on this machine, started together, watched, and stopped together.
+"""A cluster of broker processes on this machine, started together, watched, and stopped together.
 
-`Supervisor` is the API for programs; `up` is what the command runs. Brokers end with their supervisor, even if it is
-killed.
+Brokers end with their supervisor, even if it is killed. `tidelog up` runs one (`cli/running_cluster.py`).
 """
 
 import errno
 import os
 import select
-import shlex
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -28,7 +25,7 @@ from tidelog.shell.blocking_frames import receive_frame
 from tidelog.shell.child import Child
 from tidelog.shell.connections import acceptor
 from tidelog.shell.disk import LOCK_FILE, is_locked
-from tidelog.shell.secure_folder import ADMIN, ONLY_OWNER, PROTOCOL, SecureFolder
+from tidelog.shell.secure_folder import ONLY_OWNER, PROTOCOL, SecureFolder
 from tidelog.shell.store import scram_users, zookeeper_session_file
 from tidelog.shell.store.store_address import StoreUnavailable, ZookeeperAddress, address_of
 from tidelog.wire.codec import decode_response, encode_request
@@ -51,7 +48,7 @@ class NotReady(Exception):
 
 
 class BrokerRefused(NotReady):
-    """A broker exited before it listened, and printed why to stderr."""
+    """A broker exited before it listened, and printed why to stderr; the message repeats it if stderr is a file."""
 
 
 class Supervisor:
@@ -114,6 +111,10 @@ class Supervisor:
         """Start all brokers and wait until each one's metadata lists all of them and a controller. NotReady, without
         any change, if a cluster already runs in the folder or a port is taken."""
         self._check_free()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NotReady(f"Cannot create the data folder {self.folder}: {error.strerror}.") from error
         self._prepare()
         try:
             for child in self.children:
@@ -179,13 +180,14 @@ class Supervisor:
                 raise NotReady(f"broker {child.number} is not listening after {within_s:g} s") from None
             if not listening:
                 ended = child.reap()
-                is_refusal = ended == "with exit code 1"
-                raise (BrokerRefused if is_refusal else NotReady)(f"broker {child.number} ended {ended}")
+                if ended == "with exit code 1":
+                    raise BrokerRefused(child.last_line() or f"broker {child.number} ended {ended}")
+                raise NotReady(_ending(child, ended))
         wanted = frozenset(child.number for child in running)
         for child in running:
             while not is_complete(metadata_view(child.host, child.port, self._client_security), wanted):
                 if child.process is None or child.process.poll() is not None:
-                    raise NotReady(f"broker {child.number} ended {child.reap()}")
+                    raise NotReady(_ending(child, child.reap()))
                 if time.monotonic() > deadline:
                     raise NotReady(f"broker {child.number} does not know all brokers after {within_s:g} s")
                 time.sleep(RETRY_S)
@@ -196,19 +198,31 @@ class Supervisor:
         child.signal(signal.SIGKILL)
         child.reap()
 
-    def watch(self, wake_fd: int) -> None:
-        """Report every broker that ends, and restart it if so configured, until `wake_fd` is readable."""
+    def stop_broker(self, number: int) -> None:
+        """Stop one broker cleanly; it stays down until `start_broker`."""
+        child = self.children[number]
+        child.signal(signal.SIGTERM)
+        child.stop()
+
+    def watch(self, wake_fd: int, others: Mapping[int, Callable[[], None]] | None = None) -> None:
+        """Report every broker that ends, and restart it if so configured, until `wake_fd` is readable. `others`: more
+        descriptors, and what to call when one is readable."""
+        calls = others or {}
         while True:
             poller = select.poll()
             poller.register(wake_fd, select.POLLIN)
             by_fd = {child.pidfd: child for child in self.children if child.process is not None}
-            for pidfd in by_fd:
-                poller.register(pidfd, select.POLLIN)
+            for fd in (*by_fd, *calls):
+                poller.register(fd, select.POLLIN)
             ready = [fd for fd, _ in poller.poll()]
             if wake_fd in ready:
                 return
             for fd in ready:
-                self._handle_exit(by_fd[fd], wake_fd)
+                if fd in by_fd:
+                    self._handle_exit(by_fd[fd], wake_fd)
+            for fd in ready:
+                if fd in calls:  # may stop brokers, and so comes last
+                    calls[fd]()
 
     def _handle_exit(self, child: Child, wake_fd: int) -> None:
         pid = child.pid
@@ -244,6 +258,11 @@ def cluster_options(folder: Path, brokers: int, given: Mapping[str, str] | None 
     }
 
 
+def _ending(child: Child, ended: str) -> str:
+    more = "" if child.log is None else f"; see {child.log}"
+    return f"broker {child.number} ended {ended}{more}"
+
+
 def secure_child(child: Child, folder: SecureFolder) -> None:
     """Make a broker one of a secured cluster."""
     child.options = {**folder.token_options(), **child.options, **folder.options()}
@@ -255,65 +274,6 @@ def _hosts(child: Child) -> list[str]:
     """The hosts by which clients and brokers reach the broker."""
     found = [child.host, *(each.host for each in listeners.advertised(BrokerConfig(child.properties())))]
     return [host for host in found if host not in ("", "0.0.0.0", "::")]  # noqa: S104 (compared, not bound)
-
-
-def up(
-    folder: str | Path,
-    *,
-    brokers: int = 3,
-    port: int = 9092,
-    overrides: Mapping[str, str] | None = None,
-    restart: bool = False,
-    secure: bool = False,
-    users: Sequence[User] = (),
-) -> int:
-    """Run a cluster until SIGTERM or SIGINT; print one line `ready host:port,…`, and two more if it is secured; return
-    the exit code."""
-    with _stop_signals() as wake_fd:
-        supervisor = Supervisor(
-            folder, brokers=brokers, port=port, overrides=overrides, restart=restart, secure=secure, users=users
-        )
-        try:
-            supervisor.start()
-        except NotReady as error:
-            if not isinstance(error, BrokerRefused):
-                sys.stderr.write(f"{error}\n")
-            return 1
-        try:
-            print("ready", supervisor.bootstrap, flush=True)  # noqa: T201
-            if supervisor.security is not None:
-                print(_next_steps(supervisor.bootstrap, supervisor.security), flush=True)  # noqa: T201
-            supervisor.watch(wake_fd)
-        finally:
-            supervisor.stop()
-    return 0
-
-
-def _next_steps(bootstrap: str, security: SecureFolder) -> str:
-    first, file = bootstrap.partition(",")[0], security.client_file
-    return (
-        f"Options of the user {ADMIN}, for every client: {file}\n"
-        f"Example: tidelog topics --list --bootstrap-server {first} --command-config {shlex.quote(str(file))}"
-    )
-
-
-@contextmanager
-def _stop_signals() -> Iterator[int]:
-    """A descriptor that becomes readable when the process is asked to stop."""
-    read_fd, write_fd = os.pipe()
-    os.set_blocking(write_fd, False)
-
-    def on_signal(*_: object) -> None:
-        os.write(write_fd, b"x")
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield read_fd
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        os.close(read_fd)
-        os.close(write_fd)
 
 
 @dataclass(frozen=True, slots=True)
