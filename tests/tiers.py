@@ -75,6 +75,8 @@ PLACES = (
     ("tests/config/test_changed_while_running.py", "cluster"),
     ("tests/api/test_refusals.py", "cluster"),
     ("tests/api/test_traps.py", "cluster"),
+    ("tests/console/test_safety.py", "unit"),
+    ("tests/console/*", "cluster"),
     ("tests/testing/*", "cluster"),
     ("tests/cli/*", "cluster"),
     ("tests/shell/*", "cluster"),

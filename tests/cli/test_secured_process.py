@@ -115,6 +115,7 @@ ELSEWHERE = {
     "broker stop": "test_up_process",
     "down": "test_up_process",
     "chaos": "tests/check/chaos",
+    "console": "tests/console/test_pages_process.py",
     "pipeline run": "tests/spark",
 }
 WITHOUT_BROKERS = {

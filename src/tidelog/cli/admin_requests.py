@@ -241,16 +241,27 @@ def list_offsets_on(
     retries: bool = True,
 ) -> dict[TopicPartition, ListedOffset]:
     """ListOffsets on one broker, without a retry. With `replica` -2 followers answer too."""
+    request = list_offsets_request(wanted, isolation=isolation, replica=replica, timeout_ms=timeout_ms)
+    return listed_offsets(admin.ask(request, broker, timeout_ms=timeout_ms, retries=retries))
+
+
+def list_offsets_request(
+    wanted: Mapping[TopicPartition, int], *, isolation: int = 0, replica: int = -1, timeout_ms: int = 30_000
+) -> ListOffsetsRequest:
+    """ListOffsets of these partitions at their timestamps."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for (topic, partition), timestamp in wanted.items():
         topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=partition, timestamp=timestamp))
-    request = ListOffsetsRequest(
+    return ListOffsetsRequest(
         replica_id=replica,
         isolation_level=isolation,
         topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
         timeout_ms=timeout_ms,
     )
-    response = admin.ask(request, broker, timeout_ms=timeout_ms, retries=retries)
+
+
+def listed_offsets(response: Any) -> dict[TopicPartition, ListedOffset]:
+    """The results in a ListOffsets response."""
     return {
         TopicPartition(topic.name, each.partition_index): ListedOffset(
             each.offset, each.timestamp, code_of(each.error_code)

@@ -123,15 +123,24 @@ def _positions_on(
 def _watermarks(
     admin: Admin, broker: int, ends: Mapping[TopicPartition, int], timeout_ms: int
 ) -> dict[TopicPartition, int]:
+    request = watermarks_request(ends)
+    return watermarks(admin.ask(request, broker, newest=NEWEST_FETCH_BY_NAME, timeout_ms=timeout_ms, retries=False))
+
+
+def watermarks_request(ends: Mapping[TopicPartition, int]) -> FetchRequest:
+    """A Fetch at the log end offset of replicas, which finds no records."""
     topics: dict[str, list[FetchPartition]] = {}
     for (topic, partition), end in ends.items():
         partition_request = FetchPartition(partition=partition, fetch_offset=end, partition_max_bytes=1)
         topics.setdefault(topic, []).append(partition_request)
-    request = FetchRequest(
+    return FetchRequest(
         max_bytes=1,
         topics=[FetchTopic(topic=name, partitions=partition_request) for name, partition_request in topics.items()],
     )
-    response = admin.ask(request, broker, newest=NEWEST_FETCH_BY_NAME, timeout_ms=timeout_ms, retries=False)
+
+
+def watermarks(response: Any) -> dict[TopicPartition, int]:
+    """The high watermarks in a Fetch response."""
     return {
         TopicPartition(topic.topic, each.partition_index): each.high_watermark
         for topic in response.responses

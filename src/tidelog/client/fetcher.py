@@ -132,7 +132,7 @@ class Fetcher:
     ) -> Iterator[records.BatchHeader]:
         """The batches with records to return, without those of aborted transactions. The position also moves over
         batches without such records (control batches, the end of a compacted batch)."""
-        is_aborted = _AbortedFilter(aborted, self._isolation_level)
+        is_aborted = AbortedFilter(aborted, self._isolation_level)
         for batch in records.batches(raw):
             if batch.next_offset > position.offset:
                 if self._options.check_crcs:
@@ -321,7 +321,7 @@ class Fetcher:
         self._back_off(position, now)
 
 
-class _AbortedFilter:
+class AbortedFilter:
     """Whether a batch belongs to an aborted transaction. Batches must be passed in log order: a listed transaction
     begins at its first offset and ends at its producer's abort marker."""
 

@@ -173,10 +173,10 @@ class Sockets:
             more = self._security is not None and found.has_more
 
     def _finish_connecting(self, found: _Socket) -> list[Effect]:
-        error = found.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        error = self._connect_error(found)
         if error:
             self._remove(found.connection)
-            return self.client.connect_failed(found.connection, strerror(error), now())
+            return self.client.connect_failed(found.connection, error, now())
         if self._security is not None:
             try:
                 found.sock = self._security.secure(found.sock, found.host)
@@ -189,6 +189,17 @@ class Sockets:
         found.is_connected = True
         self._selector.modify(found.sock, EVENT_READ, found)
         return self.client.connected(found.connection, now())
+
+    @staticmethod
+    def _connect_error(found: _Socket) -> str:
+        error = found.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        return strerror(error) if error else ""
+
+    def _adopt(self, found: _Socket) -> None:
+        """Add a socket that is connected and secured."""
+        found.is_connected = True
+        self._sockets[found.connection] = found
+        self._selector.register(found.sock, EVENT_READ, found)
 
     def _read(self, found: _Socket) -> list[Effect]:
         try:

@@ -1,0 +1,26 @@
+"""What a route may answer besides JSON: a stream of events, or a file."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+KEEP_ALIVE = b": \n\n"
+
+
+class Events(NamedTuple):
+    """Server-sent events."""
+
+    content: AsyncIterator[bytes]
+
+
+class File(NamedTuple):
+    """A download, in pieces."""
+
+    content: AsyncIterator[bytes]
+    name: str
+    media_type: str = "application/octet-stream"
+
+
+def event(kind: str, data: Any) -> bytes:
+    """One server-sent event; JSON has no line ends of its own."""
+    return f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()

@@ -1,0 +1,43 @@
+"""Everything that a page may ask for. `changes` are refused without `--allow-changes`, and are asked with POST."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from tidelog.console import routes_cluster, routes_groups, routes_messages, routes_topics
+from tidelog.console.console import Console, Query
+
+Handler = Callable[[Console, Query], Awaitable[Any]]
+
+
+class Route(NamedTuple):
+    handler: Handler
+    changes: bool = False
+
+
+ROUTES: dict[str, Route] = {
+    "session": Route(routes_cluster.session),
+    "live": Route(routes_cluster.live),
+    "overview": Route(routes_cluster.overview),
+    "why": Route(routes_cluster.why),
+    "topics": Route(routes_topics.topics_live),
+    "topic": Route(routes_topics.topic),
+    "configs": Route(routes_topics.configs),
+    "configs/alter": Route(routes_topics.alter, changes=True),
+    "topics/create": Route(routes_topics.create, changes=True),
+    "topics/partitions": Route(routes_topics.add_partitions, changes=True),
+    "topics/delete": Route(routes_topics.delete, changes=True),
+    "messages": Route(routes_messages.messages),
+    "message": Route(routes_messages.message),
+    "message/download": Route(routes_messages.download),
+    "messages/search": Route(routes_messages.search),
+    "messages/tail": Route(routes_messages.tail),
+    "messages/export": Route(routes_messages.export),
+    "messages/produce": Route(routes_messages.produce, changes=True),
+    "messages/send-again": Route(routes_messages.send_again, changes=True),
+    "groups": Route(routes_groups.groups_live),
+    "group": Route(routes_groups.group_live),
+    "groups/plan-reset": Route(routes_groups.plan_reset),
+    "groups/reset": Route(routes_groups.reset, changes=True),
+    "groups/delete": Route(routes_groups.delete_group, changes=True),
+}
+"""By the path below /api/."""
