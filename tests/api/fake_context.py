@@ -27,6 +27,9 @@ class FakeReplicas(list):
     failed = ()
     futures: ClassVar[dict] = {}
 
+    def get(self, topic, index):
+        return next(partition for partition in self if partition.name == (topic, index))
+
     def folder_of(self, name):
         return next(folder for folder, partition in list.__iter__(self) if partition.name == name)
 

@@ -33,6 +33,7 @@ from tidelog.shell.connections.tls import ANONYMOUS
 from tidelog.shell.connections.tls_listeners import TlsListeners
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.metrics_page import MetricsPage
+from tidelog.slices import begun as answered
 from tidelog.testing import Cluster
 
 
@@ -260,7 +261,9 @@ def test_without_tls_nothing_is_said_of_certificates():
         broker = cluster.brokers[0]
         text = on_loop(broker, lambda hosted: MetricsPage(hosted.node, hosted.server).text().decode())
         assert "certificate" not in text
-        assert "certificates" not in on_loop(broker, lambda hosted: facts(hosted.node.broker, hosted.node.now))
+        assert "certificates" not in on_loop(
+            broker, lambda hosted: answered(facts(hosted.node.broker, hosted.node.now))
+        )
 
 
 def on_loop(broker, function):

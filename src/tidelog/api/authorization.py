@@ -33,6 +33,7 @@ from tidelog.effects import Close
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
 from tidelog.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from tidelog.slices import Sliced, kept_of
 from tidelog.wire.message import key_of
 from tidelog.wire.messages import SCHEMAS
 from tidelog.wire.refusals import ENTRIES, refuse, refused
@@ -73,10 +74,9 @@ def _audited(request: Any, verdict: Verdict | None, audit: Callable[[Any], None]
     """The answer says what became of the changes."""
     before = None if verdict is None else verdict.finish
 
-    def finish(response: Any) -> None:
+    def finish(response: Any) -> Sliced[None] | None:
         audit(response)
-        if before is not None:
-            before(response)
+        return None if before is None else before(response)
 
     return Verdict(request=request if verdict is None else verdict.request, finish=finish)
 
@@ -154,10 +154,12 @@ def _offset_fetch(request: Any, caller: Caller) -> Verdict | None:
     kept = copy(request)
     kept.groups = [group for group, _ in parts]
 
-    def finish(response: Any) -> None:
+    def finish(response: Any) -> Sliced[None]:
         for answer, (group, hidden) in zip(response.groups, parts, strict=True):
             if group.topics is None:
-                answer.topics = [topic for topic in answer.topics if caller.sees(DESCRIBE, TOPIC, topic.name)]
+                answer.topics = yield from kept_of(
+                    answer.topics, lambda topic: caller.sees(DESCRIBE, TOPIC, topic.name)
+                )
             elif not answer.error_code:
                 answer.topics += hidden
         response.groups += refusals
@@ -192,9 +194,10 @@ def _offset_fetch_of_one(request: Any, caller: Caller) -> Verdict | None:
         return Verdict(response)
     kept, hidden = _visible_topics(request, caller)
 
-    def finish(response: Any) -> None:
+    def finish(response: Any) -> Sliced[None]:
         if request.topics is None:
-            response.topics = [topic for topic in response.topics if caller.sees(DESCRIBE, TOPIC, topic.name)]
+            topics = response.topics
+            response.topics = yield from kept_of(topics, lambda topic: caller.sees(DESCRIBE, TOPIC, topic.name))
         elif not response.error_code:
             response.topics += [flat_topic(topic) for topic in hidden]
 
@@ -211,8 +214,9 @@ def _list_groups(request: Any, caller: Caller) -> Verdict | None:
     if caller.sees(DESCRIBE, CLUSTER):
         return None
 
-    def finish(response: Any) -> None:
-        response.groups = [group for group in response.groups if caller.sees(DESCRIBE, GROUP, group.group_id)]
+    def finish(response: Any) -> Sliced[None]:
+        groups = response.groups
+        response.groups = yield from kept_of(groups, lambda group: caller.sees(DESCRIBE, GROUP, group.group_id))
 
     return Verdict(request=request, finish=finish)
 
@@ -357,9 +361,9 @@ def _describe_transactions(request: Any, caller: Caller) -> Verdict:
     if verdict.request is None:
         return verdict
 
-    def finish(response: Any) -> None:
+    def finish(response: Any) -> Sliced[None]:
         for state in response.transaction_states:
-            state.topics = [topic for topic in state.topics if caller.sees(DESCRIBE, TOPIC, topic.topic)]
+            state.topics = yield from kept_of(state.topics, lambda topic: caller.sees(DESCRIBE, TOPIC, topic.topic))
         if verdict.finish is not None:
             verdict.finish(response)
 
@@ -367,12 +371,11 @@ def _describe_transactions(request: Any, caller: Caller) -> Verdict:
 
 
 def _list_transactions(request: Any, caller: Caller) -> Verdict:
-    def finish(response: Any) -> None:
-        response.transaction_states = [
-            state
-            for state in response.transaction_states
-            if caller.sees(DESCRIBE, TRANSACTIONAL_ID, state.transactional_id)
-        ]
+    def finish(response: Any) -> Sliced[None]:
+        response.transaction_states = yield from kept_of(
+            response.transaction_states,
+            lambda state: caller.sees(DESCRIBE, TRANSACTIONAL_ID, state.transactional_id),
+        )
 
     return Verdict(request=request, finish=finish)
 

@@ -24,6 +24,7 @@ from tidelog.partition.replication_throttle import Throttle
 from tidelog.ports import Certificates
 from tidelog.security.acls import AclOperation, ResourceType
 from tidelog.security.delegation_tokens import TokenTable
+from tidelog.slices import Sliced
 from tidelog.wire.messages.cluster.controller_pushes import (
     LeaderAndIsrRequest,
     StopReplicaRequest,
@@ -36,6 +37,8 @@ from tidelog.wire.messages.security.sasl import (
     SaslHandshakeResponse,
 )
 
+Finish = Callable[[Any], Sliced[None] | None]
+"""Completes an answer, at once or in slices."""
 Push = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 """The requests that a controller sends to brokers."""
 
@@ -375,6 +378,12 @@ class Configs(Protocol):
 
     def quotas(self) -> Iterator[tuple[Entity, Mapping[str, float]]]: ...
 
+    def entities(self) -> list[str]:
+        """The paths of all entities that have values."""
+
+    def quota(self, path: str) -> tuple[Entity, Mapping[str, float]] | None:
+        """The quotas of the entity at this path, if it is one that may have quotas."""
+
 
 @dataclass(slots=True)
 class Bill:
@@ -413,7 +422,7 @@ class Context:
     """Only on a listener with SASL."""
     access: "Access | None" = None
     """None where everything is allowed: without an authorizer, and to brokers."""
-    finish: Callable[[Any], None] | None = None
+    finish: Finish | None = None
     """Completes an answer that comes later."""
     blocks: int = 0
     """Not 0: nothing else of its connection is served while it waits, and it keeps so many bytes."""

@@ -10,7 +10,7 @@ from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
-from tidelog.api.context import Access, Context
+from tidelog.api.context import Access, Context, Finish
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
 from tidelog.security.acls import CLUSTER_NAME, AclOperation, ResourceType
@@ -33,7 +33,7 @@ class Verdict(NamedTuple):
 
     refusal: Any = None
     request: Any = None
-    finish: Callable[[Any], None] | None = None
+    finish: Finish | None = None
 
 
 class Caller:

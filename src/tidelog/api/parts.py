@@ -31,6 +31,10 @@ MOST_OF = {
 }
 """By API key, where an entry takes more time or memory than others."""
 
+MAY_BE_LARGE = frozenset({15, 29, 31, 43, 46, 65, 69})
+"""API keys of answers that are not made by handlers, and may have more entries than their requests: they are encoded
+in steps."""
+
 _AT_ONCE = 500
 """Entries that are served in a few milliseconds."""
 _AT_ONCE_OF = {

@@ -1,13 +1,15 @@
 """What the coordinators of groups and of transactions share: requests in, effects out, and changes of their partitions.
 
-A request comes with a token and is answered, at once or later, by a `Reply`. `finish`, a function of the API's own
-file, gives the response the shape of the request's version. `Shards` are the partitions that this broker leads;
+A request comes with a token and is answered, at once or later, by a `Reply`; a large response is a generator
+(`slices`). `finish`, a function of the API's own file, gives the response the shape of the request's version. `Shards`
+are the partitions that this broker leads;
 `CombinedResponses` builds one response from those of several shards.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from types import GeneratorType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from tidelog.alarms import Alarm
@@ -17,6 +19,7 @@ from tidelog.effects import Effect, Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer
+from tidelog.slices import Sliced, begun
 
 Combine = Callable[[Sequence[Any]], Any]
 Finish = Callable[[Any], Any]
@@ -265,4 +268,15 @@ class Coordinator(Generic[M]):
                 return None
             token, response = combined
         finish = self._finish.pop(token, None)
-        return Reply(token, response if finish is None else finish(response))
+        response = begun(response)
+        if type(response) is GeneratorType:
+            return Reply(token, _finished_in_slices(response, finish))
+        return Reply(token, response if finish is None else begun(finish(response)))
+
+
+def _finished_in_slices(slices: Sliced[Any], finish: Finish | None) -> Sliced[Any]:
+    response = yield from slices
+    if finish is None:
+        return response
+    finished = finish(response)
+    return (yield from finished) if type(finished) is GeneratorType else finished

@@ -81,10 +81,19 @@ class ConfigMirror:
 
     def quotas(self) -> Iterator[tuple[Entity, Mapping[str, float]]]:
         """Every entity that has quotas."""
-        for path, values in self._values.items():
-            entity = entity_at(path)
-            if entity and values:
-                yield entity, _numbers(values)
+        for path in self._values:
+            found = self.quota(path)
+            if found is not None:
+                yield found
+
+    def entities(self) -> list[str]:
+        """The paths of all entities that have values."""
+        return list(self._values)
+
+    def quota(self, path: str) -> tuple[Entity, Mapping[str, float]] | None:
+        """The quotas of the entity at this path, if it is one that may have quotas."""
+        entity, values = entity_at(path), self._values.get(path)
+        return (entity, _numbers(values)) if entity and values else None
 
     def start(self) -> None:
         """A session began: changes since the last one were missed."""

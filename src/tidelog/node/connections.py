@@ -5,11 +5,11 @@ them apart.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.api.context import Bill, Context
+from tidelog.api.context import Bill, Context, Finish
 from tidelog.api.registry import APIS
 from tidelog.effects import FileSlice, Part
 from tidelog.node.authentication import Authentication
@@ -136,7 +136,7 @@ class Ticket:
     token: int = 0
     wait: Wait | None = None
     bill: Bill | None = None
-    finish: Callable[[Any], None] | None = None
+    finish: Finish | None = None
     """Completes the answer."""
     parts: Sequence[Part] | None = None
     """The answer, if it is encoded already."""

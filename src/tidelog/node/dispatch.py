@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from tidelog.alarms import Alarm
 from tidelog.api import registry
 from tidelog.api.authorization import authorize
-from tidelog.api.context import Access, Broker, Context, Pending
-from tidelog.api.parts import MOST_ENTRIES, at_once, merge, part, parts, splitting
+from tidelog.api.context import Access, Broker, Context, Finish, Pending
+from tidelog.api.parts import MAY_BE_LARGE, MOST_ENTRIES, at_once, merge, part, parts, splitting
 from tidelog.api.registry import APIS
 from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, PutBack, Retain, Send
 from tidelog.errors import DiskFailed, ErrorCode, ProtocolViolation
@@ -31,6 +31,7 @@ from tidelog.node.connections import Connection, Steps, Ticket, Work, answerable
 from tidelog.node.large_requests import OWNER, PART, LargeRequests
 from tidelog.node.purgatory import Purgatory
 from tidelog.security.sasl import SaslListener
+from tidelog.slices import begun
 from tidelog.wire.codec import (
     API_VERSIONS,
     RequestHeader,
@@ -302,14 +303,14 @@ class Dispatch:
             handle = self._handlers[key] = registry.handler(APIS[key])
         verdict = None if context.access is None else authorize(request, context)
         if verdict is None:
-            return _after_first_step(handle, request, context)
+            return begun(handle(request, context))
         if verdict.refusal is not None:
             return verdict.refusal
-        answer = _after_first_step(handle, verdict.request, context)
+        answer = begun(handle(verdict.request, context))
         if type(answer) in _DEFERRED:
             context.finish = verdict.finish
         elif answer is not None and verdict.finish is not None:
-            verdict.finish(answer)
+            return begun(_completed(answer, verdict.finish))
         return answer
 
     def _answer_or_defer(self, ticket: Ticket, answer: Any, context: Context) -> None:
@@ -318,8 +319,7 @@ class Dispatch:
             ticket.finish = context.finish
             if ticket.bill is not None:
                 self.billing.wait(ticket.bill)
-            work = Work(ticket, answer, 0, context)
-            self._begin(work, context.now)
+            self._begin(Work(ticket, answer, 0, context), context.now)
         elif isinstance(answer, _DEFERRED):
             self._tickets[context.token] = ticket
             if ticket.connection is not None:
@@ -362,8 +362,7 @@ class Dispatch:
             context.now = now
             context.effects = []
             context.blocks = 0
-            resumed = partial(wait.deferred.resume, context, *wait.deferred.arguments)
-            self._attempt(ticket, context, partial(_after_first_step, resumed))
+            self._attempt(ticket, context, partial(_resumed, wait.deferred, context))
 
     def reply(self, token: int, response: Any) -> None:
         """Answer a pending request: a coordinator or the controller has the response. Nothing happens if its connection
@@ -381,8 +380,18 @@ class Dispatch:
     def _answer(self, ticket: Ticket, response: Any) -> None:
         """Put the answer into its slot. It leaves with all answers that are then next in request order."""
         connection = ticket.connection
-        if ticket.finish is not None and response is not None:
-            ticket.finish(response)
+        if type(response) is GeneratorType or (ticket.finish is not None and response is not None):
+            response = begun(_completed(response, ticket.finish))
+            ticket.finish = None
+        if ticket.key in MAY_BE_LARGE and ticket.slot is not None and ticket.parts is None and response is not None:
+            response = begun(_encoding(ticket, response, None))
+        if isinstance(response, _Encoded):
+            ticket.parts, response = response
+        if type(response) is GeneratorType:
+            self._begin(Work(ticket, response, 0), self._broker.now)
+            if connection is not None:
+                self._update_pause(connection)
+            return
         if connection is None or ticket.slot is None:
             self.own_answers.append((ticket.owner, ticket.token, response))
             return
@@ -495,24 +504,27 @@ class Dispatch:
     def _served(self, work: Work, answer: Any) -> None:
         """The answer, which is then encoded in steps, or its encoded parts."""
         ticket, context = work.ticket, work.context
-        assert context is not None
-        self._effects.extend(context.effects)
-        context.effects = []
+        if context is not None:
+            self._effects.extend(context.effects)
+            context.effects = []
         if isinstance(answer, _Encoded) or answer is None or type(answer) in _DEFERRED or ticket.slot is None:
             self._end(work)
             if isinstance(answer, _Encoded):
                 ticket.parts, answer = answer
             if ticket.bill is not None:
-                ticket.bill.spent_ns = work.spent_ns
-            self._answer_or_defer(ticket, answer, context)
+                ticket.bill.spent_ns = max(ticket.bill.spent_ns, 0) + work.spent_ns
+            if context is not None:
+                self._answer_or_defer(ticket, answer, context)
+            else:
+                self._answer(ticket, answer)
             if ticket.connection is not None:
                 self._update_pause(ticket.connection)
             return
-        finish, ticket.finish = ticket.finish or context.finish, None
-        context.finish = None
-        if finish is not None:
-            finish(answer)
-        work.steps = _encoding(ticket, answer)
+        finish = ticket.finish or (context.finish if context is not None else None)
+        ticket.finish = None
+        if context is not None:
+            context.finish = None
+        work.steps = _encoding(ticket, answer, finish)
 
     def _end(self, work: Work) -> None:
         self.large.end(work)
@@ -559,21 +571,25 @@ class _Encoded(NamedTuple):
     response: Any
 
 
-def _encoding(ticket: Ticket, response: Any) -> Steps:
+def _encoding(ticket: Ticket, response: Any, finish: Finish | None) -> Steps:
+    response = yield from _completed(response, finish)
     version = answerable(ticket.key, ticket.version)
     found = yield from response_in_steps(ticket.key, version, ticket.correlation_id, response)
     return _Encoded(found, response)
 
 
-def _after_first_step(serve: Callable[..., Any], *given: Any) -> Any:
-    """What a handler returns; where that is a generator, its value if it is done after one step."""
-    answer = serve(*given)
-    if type(answer) is GeneratorType:
-        try:
-            next(answer)
-        except StopIteration as done:
-            return done.value
-    return answer
+def _completed(response: Any, finish: Finish | None) -> Steps:
+    """The response, which may be made in steps, as may be what `finish` does with it."""
+    if type(response) is GeneratorType:
+        response = yield from response
+    steps = None if finish is None else finish(response)
+    if steps is not None:
+        yield from steps
+    return response
+
+
+def _resumed(deferred: Deferred, context: Context) -> Any:
+    return begun(deferred.resume(context, *deferred.arguments))
 
 
 def _location(error: Exception) -> str:

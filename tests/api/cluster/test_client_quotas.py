@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.api.fake_context import context
+from tests.api.fake_context import context, finished
 from tidelog.api.cluster import describe_client_quotas
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.client_quotas import ComponentData, DescribeClientQuotasRequest
@@ -22,11 +22,10 @@ THERE = [
 
 def ask(*components, strict=False):
     given = context(version=1)
-    given.broker.configs = SimpleNamespace(
-        quotas=lambda: [(entity, {"q": 1.0}) for entity in THERE] + [({"user": "x"}, {})]
-    )
+    known = [*((entity, {"q": 1.0}) for entity in THERE), ({"user": "x"}, {}), None]
+    given.broker.configs = SimpleNamespace(entities=lambda: range(len(known)), quota=known.__getitem__)
     parts = [ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components]
-    return describe_client_quotas.handle(DescribeClientQuotasRequest(components=parts, strict=strict), given)
+    return finished(describe_client_quotas.handle(DescribeClientQuotasRequest(components=parts, strict=strict), given))
 
 
 def found(*components, strict=False):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.api.fake_context import context
+from tests.api.fake_context import context, finished
 from tidelog.api.cluster import describe_log_dirs
 from tidelog.api.configs.alter_configs import incremental_alter_configs
 from tidelog.api.context import PENDING
@@ -68,13 +68,13 @@ def test_log_folders_are_described():
         [("/a", held("t", 0, 100, 10, 10)), ("/b", held("t", 1, 50, 5, 8)), ("/a", held("u", 0, 7, 1, 1))]
     )
     given.broker.replicas.failed = ("/c",)
-    first, second, third = describe_log_dirs.handle(DescribeLogDirsRequest(topics=None), given).results
+    first, second, third = finished(describe_log_dirs.handle(DescribeLogDirsRequest(topics=None), given)).results
     assert (first.log_dir, first.error_code, first.total_bytes, first.usable_bytes) == ("/a", 0, 1000, 400)
     assert [(topic.name, topic.partitions[0].partition_size) for topic in first.topics] == [("t", 100), ("u", 7)]
     assert [partition.offset_lag for partition in second.topics[0].partitions] == [3]
     assert (third.log_dir, third.error_code) == ("/c", ErrorCode.KAFKA_STORAGE_ERROR)
     some = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="t", partitions=[1])])
-    assert [len(result.topics) for result in describe_log_dirs.handle(some, given).results] == [0, 1, 0]
+    assert [len(result.topics) for result in finished(describe_log_dirs.handle(some, given)).results] == [0, 1, 0]
 
 
 @pytest.mark.parametrize(

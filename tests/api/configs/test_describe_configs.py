@@ -1,6 +1,6 @@
 import pytest
 
-from tests.api.fake_context import add_topic, context, image
+from tests.api.fake_context import add_topic, context, finished, image
 from tidelog.api.configs import describe_configs
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.configs.describe_configs import (
@@ -74,7 +74,7 @@ def test_a_broker_describes_itself_and_the_cluster():
 def test_resources_are_listed_by_type():
     found = image((0, 1))
     add_topic(found, "t", 0)
-    listed = describe_configs.list_resources(ListConfigResourcesRequest(), context(found, 1)).config_resources
+    listed = finished(describe_configs.list_resources(ListConfigResourcesRequest(), context(found, 1))).config_resources
     assert [(each.resource_type, each.resource_name) for each in listed] == [
         (2, "t"),
         (4, "0"),
@@ -82,8 +82,13 @@ def test_resources_are_listed_by_type():
         (8, "0"),
         (8, "1"),
     ]
-    only = describe_configs.list_resources(ListConfigResourcesRequest(resource_types=[2, 16]), context(found, 1))
+    only = finished(
+        describe_configs.list_resources(ListConfigResourcesRequest(resource_types=[2, 16]), context(found, 1))
+    )
     assert [each.resource_name for each in only.config_resources] == ["t"]
-    assert describe_configs.list_resources(ListConfigResourcesRequest(), context(found, 0)).config_resources == []
-    wrong = describe_configs.list_resources(ListConfigResourcesRequest(resource_types=[3]), context(found, 1))
+    assert (
+        finished(describe_configs.list_resources(ListConfigResourcesRequest(), context(found, 0))).config_resources
+        == []
+    )
+    wrong = finished(describe_configs.list_resources(ListConfigResourcesRequest(resource_types=[3]), context(found, 1)))
     assert wrong.error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.api.fake_context import context
+from tests.api.fake_context import context, finished
 from tidelog.api.authorization import authorize
 from tidelog.api.context import PENDING
 from tidelog.api.security import delegation_tokens as handlers
@@ -23,6 +23,7 @@ from tidelog.security.acls import (
     ResourceType,
 )
 from tidelog.security.delegation_tokens import Principal, Token, TokenTable
+from tidelog.slices import begun
 from tidelog.wire.messages.security.delegation_tokens import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
@@ -51,7 +52,7 @@ def asked_by(principal, by_token=None, **more):
 @pytest.mark.parametrize(("handle", "request_"), EVERY, ids=lambda each: getattr(each, "__name__", ""))
 def test_nobody_without_a_name_and_nobody_with_a_token_may_ask(handle, request_):
     for refused in (asked_by("User:ANONYMOUS"), asked_by("User:alice", by_token=True)):
-        answer = handle(request_, refused)
+        answer = begun(handle(request_, refused))
         assert answer.error_code == NOT_ALLOWED
         assert refused.broker.forwarded == []
         if handle is not handlers.describe:
@@ -108,15 +109,15 @@ def test_a_thousand_principals_are_enough():
     answer = handlers.create(CreateDelegationTokenRequest(renewers=renewers), asking)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     owners = [DescribeDelegationTokenOwner(principal_type="User", principal_name="g")] * 1001
-    assert handlers.describe(DescribeDelegationTokenRequest(owners=owners[:-1]), asking).error_code == 0
-    answer = handlers.describe(DescribeDelegationTokenRequest(owners=owners), asking)
+    assert finished(handlers.describe(DescribeDelegationTokenRequest(owners=owners[:-1]), asking)).error_code == 0
+    answer = finished(handlers.describe(DescribeDelegationTokenRequest(owners=owners), asking))
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_without_a_secret_tokens_are_disabled():
     asking = asked_by("User:alice")
     asking.broker.tokens.table = TokenTable(None)
-    answer = handlers.describe(DescribeDelegationTokenRequest(owners=None), asking)
+    answer = finished(handlers.describe(DescribeDelegationTokenRequest(owners=None), asking))
     assert answer.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
@@ -132,13 +133,13 @@ def described(owners=None, rules=None, principal="User:dan"):
         named = [DescribeDelegationTokenOwner(principal_type="User", principal_name=name) for name in owners]
     request = DescribeDelegationTokenRequest(owners=named)
     if rules is None:
-        return [token.token_id for token in handlers.describe(request, asking).tokens]
+        return [token.token_id for token in finished(handlers.describe(request, asking)).tokens]
     authorizer = Authorizer(BrokerConfig({"node.id": "0"}), asking.effects, lambda: Time(5, 6))
     authorizer.update(AclIndex(rules))
     asking.access = authorizer.access(principal, "host")
     verdict = authorize(request, asking)
-    answer = handlers.describe(verdict.request, asking)
-    verdict.finish(answer)
+    answer = finished(handlers.describe(verdict.request, asking))
+    finished(verdict.finish(answer))
     return [token.token_id for token in answer.tokens]
 
 

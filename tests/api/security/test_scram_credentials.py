@@ -6,6 +6,7 @@ from tests.api.fake_context import context
 from tidelog.api.security import scram_credentials
 from tidelog.errors import ErrorCode
 from tidelog.security import scram
+from tidelog.slices import begun
 from tidelog.wire.messages.security.scram_credentials import DescribeUserScramCredentialsRequest, UserName
 
 KEPT = scram.format_credential(scram.Credential(b"salt", b"stored", b"server", 8192))
@@ -20,7 +21,7 @@ def described(*names):
     request = DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name in names] or None)
     where = context()
     where.broker.configs = SimpleNamespace(user=lambda name: VALUES.get(name, {}), users=lambda: list(VALUES))
-    results = scram_credentials.handle(request, where).results
+    results = begun(scram_credentials.handle(request, where)).results
     return {
         each.user: [(info.mechanism, info.iterations) for info in each.credential_infos] or each.error_code
         for each in results

@@ -171,7 +171,7 @@ def describe(found, *names, limit=2000, cursor=None):
     request = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=name) for name in names], response_partition_limit=limit, cursor=cursor
     )
-    return describe_topic_partitions.handle(request, context(found, 0))
+    return finished(describe_topic_partitions.handle(request, context(found, 0)))
 
 
 def pages(found, *names, limit):

@@ -16,12 +16,13 @@ from tidelog.model import Time
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.partition.progress import LONG_AGO
+from tidelog.slices import SLICE, Sliced
 from tidelog.wire.messages.cluster.brokers import BrokerReportRequest, BrokerReportResponse, ReportedEvent
 
 MOST_EVENTS = 2000
 
 
-def handle(request: BrokerReportRequest, context: Context) -> BrokerReportResponse:
+def handle(request: BrokerReportRequest, context: Context) -> Sliced[BrokerReportResponse]:
     broker = context.broker
     entries = list(broker.event_log.since(request.since, request.subject))[:MOST_EVENTS]
     events = [
@@ -34,30 +35,35 @@ def handle(request: BrokerReportRequest, context: Context) -> BrokerReportRespon
         )
         for entry in entries
     ]
+    found = yield from facts(broker, context.now)
     return BrokerReportResponse(
         broker_id=broker.broker_id,
         wall_ms=context.now.wall,
         forgotten=broker.event_log.forgotten,
         events=events,
-        facts=json.dumps(facts(broker, context.now)),
+        facts=json.dumps(found),
     )
 
 
-def facts(broker: Broker, now: Time) -> dict[str, Any]:
+def facts(broker: Broker, now: Time) -> Sliced[dict[str, Any]]:
     certificates = broker.certificates.expiries() if broker.certificates is not None else {}
-    led = [(partition, partition.role) for partition in broker.replicas if isinstance(partition.role, Leader)]
+    behind, short = {}, {}
+    for count, partition in enumerate(list(broker.replicas), 1):
+        if not count % SLICE:
+            yield
+        role = partition.role
+        if not isinstance(role, Leader):
+            continue
+        if outside := _behind(partition, role, now.mono):
+            behind[str(partition.name)] = outside
+        if len(role.isr) < partition.config.min_insync_replicas:
+            short[str(partition.name)] = partition.config.min_insync_replicas
     return {
         "broker_epoch": broker.broker_epoch,
         "controller": _controller(broker),
         "folders": {folder: _trouble(broker, folder) for folder in broker.config.folders},
-        "behind": {
-            str(partition.name): behind for partition, role in led if (behind := _behind(partition, role, now.mono))
-        },
-        "short": {
-            str(partition.name): partition.config.min_insync_replicas
-            for partition, role in led
-            if len(role.isr) < partition.config.min_insync_replicas
-        },
+        "behind": behind,
+        "short": short,
         "uncleanable": {str(name): failure.reason for name, failure in broker.uncleanable.items()},
         **({"certificates": dict(certificates)} if certificates else {}),
     }

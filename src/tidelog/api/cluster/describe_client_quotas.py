@@ -1,8 +1,11 @@
 """DescribeClientQuotas (48): the quotas whose entities match every component of a filter (KIP-546, 612)."""
 
+from collections.abc import Mapping
+
 from tidelog.api.context import Context
 from tidelog.config.quotas import CLIENT_ID, IP, USER, Entity, Match
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.slices import Sliced, made_of
 from tidelog.wire.messages.cluster.client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
@@ -15,20 +18,26 @@ from tidelog.wire.messages.cluster.client_quotas import (
 _KINDS = (USER, CLIENT_ID, IP)
 
 
-def handle(request: DescribeClientQuotasRequest, context: Context) -> DescribeClientQuotasResponse:
+def handle(request: DescribeClientQuotasRequest, context: Context) -> Sliced[DescribeClientQuotasResponse]:
     try:
         _check(request.components)
     except ApiError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
-    return DescribeClientQuotasResponse(
-        entries=[
-            DescribedEntry(
-                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
-                values=[ValueData(key=name, value=value) for name, value in sorted(values.items())],
-            )
-            for entity, values in context.broker.configs.quotas()
-            if values and _matches(entity, request)
-        ]
+    configs = context.broker.configs
+    entries = yield from made_of(configs.entities(), lambda path: _entry(configs.quota(path), request))
+    return DescribeClientQuotasResponse(entries=entries)
+
+
+def _entry(
+    found: tuple[Entity, Mapping[str, float]] | None, request: DescribeClientQuotasRequest
+) -> DescribedEntry | None:
+    """None if the entity has no quotas, or is not wanted."""
+    if found is None or not found[1] or not _matches(found[0], request):
+        return None
+    entity, values = found
+    return DescribedEntry(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+        values=[ValueData(key=name, value=value) for name, value in sorted(values.items())],
     )
 
 

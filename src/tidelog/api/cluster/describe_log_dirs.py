@@ -4,6 +4,7 @@ from tidelog.api.context import Context
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.log import Log
 from tidelog.model import TopicPartition
+from tidelog.slices import SLICE, Sliced
 from tidelog.wire.messages.cluster.log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -15,7 +16,7 @@ from tidelog.wire.messages.cluster.log_dirs import (
 Topics = dict[str, list[DescribeLogDirsPartition]]
 
 
-def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
+def handle(request: DescribeLogDirsRequest, context: Context) -> Sliced[DescribeLogDirsResponse]:
     replicas = context.broker.replicas
     wanted = (
         None
@@ -23,10 +24,14 @@ def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirs
         else {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
     )
     held: dict[str, Topics] = {folder: {} for folder in context.broker.config.folders}
-    for partition in replicas:
+    for count, partition in enumerate(list(replicas), 1):
         name = partition.name
+        if not count % SLICE:
+            yield
         if wanted is not None and tuple(name) not in wanted:
             continue
+        if replicas.get(*name) is not partition:
+            continue  # deleted during a pause
         lag = max(0, partition.high_watermark - partition.log.log_end_offset)
         _add(held.setdefault(replicas.folder_of(name), {}), name, partition.log, lag)
         if name in replicas.futures:

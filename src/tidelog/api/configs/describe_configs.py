@@ -6,6 +6,7 @@ topic. ListConfigResources names everything that has options (KIP-1142).
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from tidelog.api.configs import loggers
 from tidelog.api.context import Context
@@ -14,6 +15,7 @@ from tidelog.config.alter import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, T
 from tidelog.config.describe import Described
 from tidelog.controller import topic_names
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.slices import Sliced, made_of
 from tidelog.wire.messages.configs.describe_configs import (
     ConfigResource,
     DescribeConfigsRequest,
@@ -104,7 +106,7 @@ def _line(option: Described, request: DescribeConfigsRequest) -> DescribeConfigs
     )
 
 
-def list_resources(request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
+def list_resources(request: ListConfigResourcesRequest, context: Context) -> Sliced[ListConfigResourcesResponse]:
     """Version 0 lists client metrics only."""
     wanted = request.resource_types if context.version > 0 else [CLIENT_METRICS]
     if not set(wanted) <= set(TYPES):
@@ -112,11 +114,12 @@ def list_resources(request: ListConfigResourcesRequest, context: Context) -> Lis
     image, configs = context.broker.image, context.broker.configs
     brokers = [str(broker) for broker in image.brokers]
     found = {TOPIC: list(image.topics), BROKER: brokers, BROKER_LOGGER: brokers, GROUP: configs.groups()}
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in TYPES
-            if kind in (wanted or TYPES)
-            for name in found.get(kind, [])
-        ]
-    )
+    resources: list[ConfigResource] = []
+    for kind in TYPES:
+        if kind in (wanted or TYPES):
+            resources += yield from made_of(found.get(kind, []), partial(_resource, kind))
+    return ListConfigResourcesResponse(config_resources=resources)
+
+
+def _resource(kind: int, name: str) -> ConfigResource:
+    return ConfigResource(resource_name=name, resource_type=kind)

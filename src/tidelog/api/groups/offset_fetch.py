@@ -1,6 +1,6 @@
 """OffsetFetch (key 9). Before version 8 a request is for one group, and its answer is flat."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 
 from tidelog.api.context import Context, Pending
@@ -8,6 +8,7 @@ from tidelog.api.groups.group_requests import submit
 from tidelog.controller.image import ClusterImage
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
+from tidelog.slices import SLICE, Sliced, made_of
 from tidelog.wire.messages.groups.committed_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -52,14 +53,24 @@ def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
     )
 
 
-def _flat(version: int, requested: OffsetFetchRequestGroup, response: OffsetFetchResponse) -> OffsetFetchResponse:
+def _flat(
+    version: int, requested: OffsetFetchRequestGroup, response: OffsetFetchResponse
+) -> Sliced[OffsetFetchResponse]:
     """The one group's answer; where the version has no place for its code, every partition gets it."""
     group = response.groups[0]
     if version < GROUP_CODE_VERSION and group.error_code:
         code = ErrorCode(group.error_code)
-        topics = [_refused(topic, topic.partition_indexes, code) for topic in requested.topics or []]
-        return OffsetFetchResponse(topics=[flat_topic(topic) for topic in topics])
-    return OffsetFetchResponse(topics=[flat_topic(topic) for topic in group.topics], error_code=group.error_code)
+        refused = [_refused(topic, topic.partition_indexes, code) for topic in requested.topics or []]
+        return OffsetFetchResponse(topics=[flat_topic(topic) for topic in refused])
+    topics = []
+    partitions = 0
+    for topic in group.topics:
+        topics.append(flat_topic(topic))
+        partitions += len(topic.partitions)
+        if partitions >= SLICE:
+            partitions = 0
+            yield
+    return OffsetFetchResponse(topics=topics, error_code=group.error_code)
 
 
 def flat_topic(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
@@ -113,24 +124,24 @@ def refused_topic(
 
 def _with_ids(
     image: ClusterImage, requested: list[_RequestedGroup], response: OffsetFetchResponse
-) -> OffsetFetchResponse:
+) -> Sliced[OffsetFetchResponse]:
     for group, (names_topics, refused) in zip(response.groups, requested, strict=True):
-        group.topics = list(_judged(group, image, names_topics=names_topics))
+        group.topics = yield from made_of(group.topics, partial(_judged, image, names_topics))
         if not group.error_code:
             group.topics += refused
     return response
 
 
 def _judged(
-    group: OffsetFetchResponseGroup, image: ClusterImage, *, names_topics: bool
-) -> Iterator[OffsetFetchResponseTopics]:
+    image: ClusterImage, names_topics: bool, topic: OffsetFetchResponseTopics
+) -> OffsetFetchResponseTopics | None:
     """The answer may have waited for the log, and a topic may have gone meanwhile: its positions are not those of the
     one that has its name now. A request that names no topics gets no
     error for such a topic: it is left out."""
-    for topic in group.topics:
-        known = image.topics.get(topic.name)
-        if known is not None and topic.topic_id in (NO_ID, known.id):
-            topic.topic_id = known.id
-            yield topic
-        elif names_topics:
-            yield _refused(topic, [p.partition_index for p in topic.partitions], ErrorCode.UNKNOWN_TOPIC_ID)
+    known = image.topics.get(topic.name)
+    if known is not None and topic.topic_id in (NO_ID, known.id):
+        topic.topic_id = known.id
+        return topic
+    if names_topics:
+        return _refused(topic, [p.partition_index for p in topic.partitions], ErrorCode.UNKNOWN_TOPIC_ID)
+    return None

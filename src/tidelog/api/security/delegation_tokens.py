@@ -13,6 +13,7 @@ from tidelog.api.to_controller import submit
 from tidelog.errors import ErrorCode
 from tidelog.security.acls import AclOperation, ResourceType
 from tidelog.security.delegation_tokens import USER, Principal, Token, owner_named, principal_of
+from tidelog.slices import Sliced, kept_of, made_of
 from tidelog.wire.messages.security.delegation_tokens import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -28,6 +29,8 @@ from tidelog.wire.messages.security.delegation_tokens import (
 
 ANONYMOUS = Principal(USER, "ANONYMOUS")
 NONE = -1
+TOKENS_AT_ONCE = 200
+"""An HMAC is computed for each."""
 MOST_PRINCIPALS = 1000
 """In one request: a million of them would hold up the broker."""
 
@@ -56,7 +59,7 @@ def expire(request: ExpireDelegationTokenRequest, context: Context) -> ExpireDel
     return _submit(request, context)
 
 
-def describe(request: DescribeDelegationTokenRequest, context: Context) -> DescribeDelegationTokenResponse:
+def describe(request: DescribeDelegationTokenRequest, context: Context) -> Sliced[DescribeDelegationTokenResponse]:
     """The tokens of these owners, or all; an authorizer leaves out those that the client may not see."""
     if not may_use_tokens(request, context):
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
@@ -68,15 +71,18 @@ def describe(request: DescribeDelegationTokenRequest, context: Context) -> Descr
     found = list(tokens)
     if request.owners is not None:
         owners = {Principal(owner.principal_type, owner.principal_name) for owner in request.owners}
-        found = [token for token in found if not owners.isdisjoint((token.owner, token.requester, *token.renewers))]
-    return DescribeDelegationTokenResponse(tokens=[_described(token, tokens.hmac(token.id)) for token in found])
+        found = yield from kept_of(
+            found, lambda token: not owners.isdisjoint((token.owner, token.requester, *token.renewers))
+        )
+    described = yield from made_of(found, lambda token: _described(token, tokens.hmac(token.id)), TOKENS_AT_ONCE)
+    return DescribeDelegationTokenResponse(tokens=described)
 
 
 def keep_visible(
     response: DescribeDelegationTokenResponse,
     context: Context,
     sees: Callable[[AclOperation, ResourceType, str], bool],
-) -> None:
+) -> Sliced[None]:
     """Leave the tokens that the client may see: owners, requesters and renewers see theirs without any rule."""
     client, table = principal_of(context.principal), context.broker.tokens.table
 
@@ -88,7 +94,7 @@ def keep_visible(
             or sees(AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner))
         )
 
-    response.tokens = [token for token in response.tokens if is_shown(token)]
+    response.tokens = yield from kept_of(response.tokens, is_shown)
 
 
 def may_use_tokens(request: Any, context: Context) -> bool:

@@ -5,6 +5,7 @@ from collections import Counter
 from tidelog.api.context import Context
 from tidelog.errors import ErrorCode
 from tidelog.security import scram
+from tidelog.slices import Sliced, made_of
 from tidelog.wire.messages.security.scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
@@ -12,16 +13,26 @@ from tidelog.wire.messages.security.scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
+USERS_AT_ONCE = 200
+"""A credential is parsed in some ten microseconds."""
 
-def handle(request: DescribeUserScramCredentialsRequest, context: Context) -> DescribeUserScramCredentialsResponse:
+
+def handle(
+    request: DescribeUserScramCredentialsRequest, context: Context
+) -> Sliced[DescribeUserScramCredentialsResponse]:
     """Those that are named, or every user with credentials."""
     if request.users:
         counted = Counter(user.name for user in request.users)
         results = [_result(name, times, context) for name, times in counted.items()]
     else:
-        results = [_result(name, 1, context) for name in sorted(context.broker.configs.users())]
-        results = [result for result in results if not result.error_code]
+        users = sorted(context.broker.configs.users())
+        results = yield from made_of(users, lambda name: _existing(name, context), USERS_AT_ONCE)
     return DescribeUserScramCredentialsResponse(results=results)
+
+
+def _existing(name: str, context: Context) -> DescribeUserScramCredentialsResult | None:
+    result = _result(name, 1, context)
+    return None if result.error_code else result
 
 
 def _result(name: str, times: int, context: Context) -> DescribeUserScramCredentialsResult:

@@ -12,6 +12,7 @@ from tidelog.controller import topic_names
 from tidelog.controller.image import TopicImage
 from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS, NO_LEADER
+from tidelog.slices import Sliced, kept_of
 from tidelog.wire.messages.topics.metadata import (
     Cursor,
     CursorResponse,
@@ -22,7 +23,7 @@ from tidelog.wire.messages.topics.metadata import (
 )
 
 
-def handle(request: DescribeTopicPartitionsRequest, context: Context) -> DescribeTopicPartitionsResponse:
+def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Sliced[DescribeTopicPartitionsResponse]:
     image, cursor = context.broker.image, request.cursor
     wanted = [topic.name for topic in request.topics]
     if cursor is not None and (cursor.partition_index < 0 or (wanted and cursor.topic_name not in wanted)):
@@ -31,7 +32,7 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Describ
     first = cursor.topic_name if cursor else ""
     chosen = sorted(name for name in set(wanted or image.topics) if name >= first)
     api = "DescribeTopicPartitions" if wanted else ""
-    visible = [name for name in chosen if may_describe(name, context, api)]
+    visible = yield from kept_of(chosen, lambda name: may_describe(name, context, api))
     response = _page(visible, cursor, limit, context, silent=not wanted)
     if wanted:
         response.topics += [_forbidden(name) for name in sorted(set(chosen).difference(visible))]

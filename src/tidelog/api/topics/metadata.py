@@ -46,9 +46,11 @@ def handle(request: MetadataRequest, context: Context) -> Generator[None, None, 
             partitions = 0
             yield
     if request.include_topic_authorized_operations:
-        for topic in response.topics:
+        for count, topic in enumerate(response.topics, 1):
             if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 topic.topic_authorized_operations = operations.of_topic(context, topic.name or "")
+            if not count % (SLICE // 10):
+                yield
     return response
 
 

@@ -18,7 +18,7 @@ from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.commands.throttling import release
 from tidelog.controller.controller_term import ControllerTerm
-from tidelog.controller.journal import CHUNK, Steps, chunks
+from tidelog.controller.journal import CHUNK, Slices, Steps, chunks
 from tidelog.controller.moves import Move, begun, ended, reverted, reverted_uncleanly
 from tidelog.controller.placement import check_assignment
 from tidelog.controller.state import Partition, Topic
@@ -231,10 +231,11 @@ def list_reassignments(
             if requested.name in topics
         ]
     )
-    found = [
-        (topic.name, [_ongoing(topic.partitions[i]) for i in indexes if _moves(topic, i)]) for topic, indexes in wanted
-    ]
-    yield from ()
+    slices = Slices()
+    found = []
+    for topic, indexes in wanted:
+        found.append((topic.name, [_ongoing(topic.partitions[i]) for i in indexes if _moves(topic, i)]))
+        yield from slices.count(1 + len(indexes))
     return ListPartitionReassignmentsResponse(
         error_message=None,
         topics=[OngoingTopicReassignment(name=name, partitions=ongoing) for name, ongoing in found if ongoing],

@@ -3,7 +3,7 @@
 Responses have the shape of the newest version. If several shards answer, their parts are combined here.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -26,6 +26,7 @@ from tidelog.coordinator.shard import Shard, ShardContext
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import GROUP_TOPIC, Time
+from tidelog.slices import Sliced, all_of, made_of
 from tidelog.wire.messages.groups.classic_group import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -228,13 +229,10 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         )
 
     def _fetch(self, token: int, request: OffsetFetchRequest, caller: Caller) -> None:
-        def combine(groups: Sequence[Any]) -> OffsetFetchResponse:
-            return OffsetFetchResponse(groups=list(groups))
-
         if not request.groups:
-            self._reply(token, combine([]))
+            self._reply(token, OffsetFetchResponse())
             return
-        parts = self._combined.open(token, len(request.groups), combine)
+        parts = self._combined.open(token, len(request.groups), _fetched)
         for part, group in zip(parts, request.groups, strict=True):
             self._fetch_one(part, group, caller, require_stable=request.require_stable)
 
@@ -307,12 +305,12 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         if not partitions:
             self._reply(token, ListGroupsResponse())
             return
-        parts = self._combined.open(token, len(partitions), _listed)
         states, types = describe.wanted(request.states_filter), describe.wanted(request.types_filter)
+        parts = self._combined.open(token, len(partitions), partial(_listed, states))
         for part, partition in zip(parts, partitions, strict=True):
             self._shards.read(
                 partition,
-                lambda machine: describe.list_groups(machine, states, types),
+                lambda machine: describe.to_list(machine, types),
                 part,
                 lambda code: code,
             )
@@ -342,12 +340,18 @@ def _descriptions_refused(group_ids: list[str], code: ErrorCode) -> list[Describ
     return [DescribedGroup(group_id=group_id, error_code=code) for group_id in group_ids]
 
 
-def _listed(parts: Sequence[Any]) -> ListGroupsResponse:
-    """A part is a list, or the error code of a partition that could not answer."""
+def _fetched(parts: Sequence[Any]) -> Sliced[OffsetFetchResponse]:
+    groups = yield from all_of(parts)
+    return OffsetFetchResponse(groups=groups)
+
+
+def _listed(states: Collection[str], parts: Sequence[Any]) -> Sliced[ListGroupsResponse]:
+    """A part is a list of groups, or the error code of a partition that could not answer."""
     for part in parts:
         if isinstance(part, ErrorCode) and part != ErrorCode.NOT_COORDINATOR:
             return ListGroupsResponse(error_code=part)
-    return ListGroupsResponse(groups=[group for part in parts if isinstance(part, list) for group in part])
+    groups = [group for part in parts if isinstance(part, list) for group in part]
+    return ListGroupsResponse(groups=(yield from made_of(groups, partial(describe.listed, states))))
 
 
 # Requests of classic members go to the rules for the kind of their group.

@@ -22,22 +22,25 @@ def wanted(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name.strip().lower() for name in names)
 
 
-def list_groups(machine: GroupMachine, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-    """Groups in any of the states and of any of the types; an empty filter matches all."""
-    found: list[ListedGroup] = []
+def to_list(machine: GroupMachine, types: Collection[str]) -> list[ClassicGroup | ConsumerGroup]:
+    """The groups of any of these types, for `listed`; an empty filter matches all."""
+    found: list[ClassicGroup | ConsumerGroup] = []
     if CLASSIC in types or not types:
-        found += [_listed(group) for group in machine.groups.values() if machine.is_visible(group)]
+        found += [group for group in machine.groups.values() if machine.is_visible(group)]
     if CONSUMER in types or not types:
-        found += [_listed_consumer_group(group) for group in machine.consumers.committed.values()]
-    return [group for group in found if not states or group.group_state.lower() in states]
+        found += machine.consumers.committed.values()
+    return found
 
 
-def _listed(group: ClassicGroup) -> ListedGroup:
+def listed(states: Collection[str], group: ClassicGroup | ConsumerGroup) -> ListedGroup | None:
+    """None for a group in none of these states."""
+    state = group.state.value
+    if states and state.lower() not in states:
+        return None
+    if isinstance(group, ConsumerGroup):
+        return ListedGroup(group_id=group.group_id, protocol_type=CONSUMER, group_state=state, group_type=CONSUMER)
     return ListedGroup(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type or "",
-        group_state=group.state.value,
-        group_type=CLASSIC,
+        group_id=group.group_id, protocol_type=group.protocol_type or "", group_state=state, group_type=CLASSIC
     )
 
 
@@ -82,12 +85,6 @@ def _described_classic_group(group: ClassicGroup) -> DescribedGroup:
 
 CONSUMER = "consumer"
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
-
-
-def _listed_consumer_group(group: ConsumerGroup) -> ListedGroup:
-    return ListedGroup(
-        group_id=group.group_id, protocol_type=CONSUMER, group_state=group.state.value, group_type=CONSUMER
-    )
 
 
 def describe_consumer_groups(machine: GroupMachine, group_ids: Iterable[str]) -> list[wire.DescribedGroup]:

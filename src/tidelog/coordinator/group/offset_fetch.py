@@ -10,6 +10,7 @@ from tidelog.coordinator.group.offset_commit import stale_epoch
 from tidelog.coordinator.group.offset_table import Committed
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, TopicPartition
+from tidelog.slices import SLICE, Sliced, begun
 from tidelog.wire.messages.groups.committed_offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -23,9 +24,12 @@ NO_OFFSET = -1
 Find = Callable[[TopicPartition], Committed | None]
 
 
-def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bool) -> OffsetFetchResponseGroup:
-    """The newest offsets or the committed ones; all of them if the request names no topics. An unknown group has no
-    committed offsets."""
+Fetched = OffsetFetchResponseGroup | Sliced[OffsetFetchResponseGroup]
+
+
+def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bool) -> Fetched:
+    """The newest offsets or the committed ones; all of them if the request names no topics, in slices if they are many.
+    An unknown group has no committed offsets."""
     consumers = machine.consumers.newest if newest else machine.consumers.committed
     consumer_group = consumers.get(request.group_id)
     if consumer_group is not None:
@@ -34,17 +38,41 @@ def fetch(machine: GroupMachine, request: OffsetFetchRequestGroup, *, newest: bo
         except ApiError as error:
             return fetch_error(request, error.code)
     positions = machine.offsets.newest(request.group_id) if newest else machine.offsets.all_committed(request.group_id)
+    pending = machine.pending_offsets.of_group(request.group_id) if newest else set()
+    if request.topics is None:
+        found: Fetched = begun(_fetch_all(machine, request, dict(positions), pending))
+        return found
     response = OffsetFetchResponseGroup(group_id=request.group_id)
     try:
-        if request.topics is None:
-            response.topics = _all_topics(machine, positions)
-        else:
-            response.topics = [_topic(machine, topic, positions.get) for topic in request.topics]
+        response.topics = [_topic(machine, topic, positions.get) for topic in request.topics]
     except ApiError as error:
         return fetch_error(request, error.code)
-    if newest:
-        _mark_unstable(response, machine.pending_offsets.of_group(request.group_id))
+    for topic in response.topics if pending else ():
+        _mark_unstable(topic, pending)
     return response
+
+
+def _fetch_all(
+    machine: GroupMachine,
+    request: OffsetFetchRequestGroup,
+    positions: dict[TopicPartition, Committed],
+    pending: set[TopicPartition],
+) -> Sliced[OffsetFetchResponseGroup]:
+    topics: dict[str, OffsetFetchResponseTopics] = {}
+    for count, (position, committed) in enumerate(positions.items(), 1):
+        if not count % SLICE:
+            yield
+        name = position.topic
+        try:
+            if _is_of_another_topic(machine, committed, name, NO_ID):
+                continue
+        except ApiError as error:
+            return fetch_error(request, error.code)
+        topic = topics.setdefault(name, OffsetFetchResponseTopics(name=name))
+        topic.topic_id = committed.topic_id if topic.topic_id == NO_ID else topic.topic_id
+        found = _unstable(position.partition) if position in pending else _partition(position.partition, committed)
+        topic.partitions.append(found)
+    return OffsetFetchResponseGroup(group_id=request.group_id, topics=list(topics.values()))
 
 
 def _check_consumer_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
@@ -56,17 +84,20 @@ def _check_consumer_fetch(group: ConsumerGroup, member_id: str | None, epoch: in
         raise ApiError(stale_epoch(member))
 
 
-def _mark_unstable(response: OffsetFetchResponseGroup, pending: set[TopicPartition]) -> None:
+def _mark_unstable(topic: OffsetFetchResponseTopics, pending: set[TopicPartition]) -> None:
+    for number, partition in enumerate(topic.partitions):
+        if TopicPartition(topic.name, partition.partition_index) in pending:
+            topic.partitions[number] = _unstable(partition.partition_index)
+
+
+def _unstable(index: int) -> OffsetFetchResponsePartitions:
     """A fetch of stable offsets is told to retry for partitions with an undecided transaction."""
-    for topic in response.topics if pending else ():
-        for number, partition in enumerate(topic.partitions):
-            if TopicPartition(topic.name, partition.partition_index) in pending:
-                topic.partitions[number] = OffsetFetchResponsePartitions(
-                    partition_index=partition.partition_index,
-                    committed_offset=NO_OFFSET,
-                    metadata="",
-                    error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
-                )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=NO_OFFSET,
+        metadata="",
+        error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    )
 
 
 def fetch_error(request: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
@@ -74,17 +105,6 @@ def fetch_error(request: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetc
     if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
         code = ErrorCode.NOT_COORDINATOR
     return OffsetFetchResponseGroup(group_id=request.group_id, error_code=code)
-
-
-def _all_topics(machine: GroupMachine, positions: dict[TopicPartition, Committed]) -> list[OffsetFetchResponseTopics]:
-    topics: dict[str, OffsetFetchResponseTopics] = {}
-    for (name, partition), committed in positions.items():
-        if _is_of_another_topic(machine, committed, name, NO_ID):
-            continue
-        topic = topics.setdefault(name, OffsetFetchResponseTopics(name=name))
-        topic.topic_id = committed.topic_id if topic.topic_id == NO_ID else topic.topic_id
-        topic.partitions.append(_partition(partition, committed))
-    return list(topics.values())
 
 
 def _topic(machine: GroupMachine, topic: OffsetFetchRequestTopics, find: Find) -> OffsetFetchResponseTopics:

@@ -14,7 +14,8 @@ from tidelog.coordinator.transaction.describe import (
     ListTransactions,
     describe,
     described_error,
-    list_all,
+    listed,
+    to_list,
 )
 from tidelog.coordinator.transaction.machine import TransactionHooks, TransactionMachine
 from tidelog.coordinator.transaction.markers import FindLeader, Markers
@@ -34,6 +35,7 @@ from tidelog.coordinator.transaction.operations import (
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode
 from tidelog.model import TRANSACTION_TOPIC, Time
+from tidelog.slices import Sliced, all_of, made_of
 from tidelog.wire.messages.transactions.transaction_admin import DescribeTransactionsResponse, ListTransactionsResponse
 
 
@@ -112,11 +114,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         if not request.transactional_ids:
             self._reply(token, DescribeTransactionsResponse())
             return
-        parts = self._combined.open(
-            token,
-            len(request.transactional_ids),
-            lambda found: DescribeTransactionsResponse(transaction_states=list(found)),
-        )
+        parts = self._combined.open(token, len(request.transactional_ids), _all_described)
         for part, transactional_id in zip(parts, request.transactional_ids, strict=True):
             refuse = partial(described_error, transactional_id)
             if not transactional_id:
@@ -132,9 +130,9 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         if not led:
             self._reply(token, ListTransactionsResponse())
             return
-        parts = self._combined.open(token, len(led), _listed)
+        parts = self._combined.open(token, len(led), partial(_listed, request, self._shards.context.now.wall))
         for part, where in zip(parts, led, strict=True):
-            self._shards.read(where, lambda machine: list_all(machine, request), part, lambda code: code)
+            self._shards.read(where, to_list, part, lambda code: code)
 
     _HANDLERS: ClassVar[Mapping[type, Callable[..., None]]] = {
         InitProducerId: _init,
@@ -150,11 +148,16 @@ def _described(transactional_id: str, machine: TransactionMachine) -> Any:
     return describe(machine, transactional_id)
 
 
-def _listed(parts: Sequence[Any]) -> ListTransactionsResponse:
+def _all_described(parts: Sequence[Any]) -> Sliced[DescribeTransactionsResponse]:
+    states = yield from all_of(parts)
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+def _listed(request: ListTransactions, wall: int, parts: Sequence[Any]) -> Sliced[ListTransactionsResponse]:
     """A part is a list, or the error code of a partition that could not answer."""
     for part in parts:
         if isinstance(part, ErrorCode) and part != ErrorCode.NOT_COORDINATOR:
             return ListTransactionsResponse(error_code=part)
-    return ListTransactionsResponse(
-        transaction_states=[state for part in parts if isinstance(part, list) for state in part]
-    )
+    found = [transaction for part in parts if isinstance(part, list) for transaction in part]
+    states = yield from made_of(found, partial(listed, request, wall))
+    return ListTransactionsResponse(transaction_states=states)
