@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 
 BLOCK = 200
 LOWEST, HIGHEST = 10_000, 65_535
@@ -45,9 +46,10 @@ def _is_free(port: int) -> bool:
     return True
 
 
-_rest = _ports()
+_rest, _lock = _ports(), Lock()
 
 
 def free_ports(count: int) -> list[int]:
     """So many ports that nobody listens on, each given only once."""
-    return list(islice(_rest, count))
+    with _lock:  # a generator runs on one thread at a time
+        return list(islice(_rest, count))
