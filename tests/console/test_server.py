@@ -9,6 +9,7 @@ import pytest
 from tests.console.asking import console, until
 from tidelog.console import diagnosis, group_watch, observer
 from tidelog.console.routes import ROUTES
+from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Consumer, Producer
 from tidelog.testing import Cluster
 
@@ -279,5 +280,66 @@ def test_why_shows_what_explain_finds(cluster):
                 answer = await asking.get("why", kind=kind, name=name)
                 assert answer.status == 200, answer
                 assert isinstance(answer.json["findings"], list)
+
+    asyncio.run(run())
+
+
+def test_transactions_open_and_aborted(cluster):
+    async def run():
+        async with opened(cluster, allow_changes=True) as asking:
+            options = {"transactional_id": HOSTILE, "transaction_timeout_ms": 600_000}
+            with TransactionalProducer(cluster.bootstrap, **options) as sender:
+                sender.begin()
+                sender.send("flights", b"open", partition=0)
+                await asyncio.to_thread(sender.flush)
+                listed = await until(
+                    lambda: asking.get("transactions"), lambda found: found.json["rows"], "the transaction"
+                )
+                (row,) = listed.json["rows"]
+                assert (row["id"], row["state"], row["open"], row["partitions"]) == (
+                    HOSTILE, "Ongoing", True, ["flights-0"],
+                )  # fmt: skip
+                (found,) = (await asking.get("transactions/hanging", minutes="0")).json["rows"]
+                assert (found["transactional_id"], found["hangs"]) == (HOSTILE, False)
+                assert (await asking.post("transactions/abort", {"id": HOSTILE, "confirm": "x"})).status == 400
+                assert (await asking.post("transactions/abort", {"id": HOSTILE, "confirm": HOSTILE})).status == 200
+                over = await asking.get("transactions")
+                assert [row["open"] for row in over.json["rows"]] == [False]
+                sender.abandon()
+            rows = (await asking.get("messages", topic="flights", partition="0", limit="2")).json["rows"]
+            assert rows[0]["control"] == "abort"
+            committed = await asking.get("messages", topic="flights", partition="0", limit="1", committed="true")
+            assert [row.get("control") for row in committed.json["rows"]] != [None]
+
+    asyncio.run(run())
+
+
+def test_a_plan_of_moves_is_carried_out_and_quotas_are_set(cluster):
+    async def run():
+        async with opened(cluster, allow_changes=True) as asking:
+            await asking.post("topics/create", {"topic": "moved", "partitions": 1, "replication": 1})
+            (before,) = (await asking.get("moves/plan", topic="moved", replicas="0,1")).json["rows"]
+            assert before["before"] in ([0], [1])
+            assert before["after"] == [0, 1]
+            assert (await asking.get("moves/plan", topic="moved", replicas="0,9")).status == 409
+            assert (await asking.get("moves/plan", topic="moved|x")).json["rows"] is not None
+            assert (
+                await asking.post("moves/start", {"rows": [before], "confirm": "move", "throttle": 10**9})
+            ).status == 200
+
+            async def replicas():
+                data = (await asking.get("moves/plan", topic="moved", replicas="0,1")).json
+                return data.get("rows")
+
+            await until(replicas, lambda rows: rows == [], "the move to end")
+            assert (await asking.post("moves/cancel", {"confirm": "move"})).status == 200, "it also lifts the limits"
+            entity = [{"kind": "clients", "name": HOSTILE}]
+            wanted = {"entity": entity, "values": {"producer_byte_rate": 1000}, "confirm": HOSTILE}
+            assert (await asking.post("quotas/set", {**wanted, "confirm": ""})).status == 400
+            assert (await asking.post("quotas/set", wanted)).status == 200
+            found = await until(lambda: asking.get("quotas"), lambda answer: answer.json["rows"], "the quota")
+            assert found.json["rows"] == [{"entity": entity, "values": {"producer_byte_rate": 1000.0}}]
+            assert (await asking.get("acls")).json["supported"] is False
+            assert (await asking.get("users")).status == 200
 
     asyncio.run(run())

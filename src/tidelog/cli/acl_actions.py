@@ -194,9 +194,14 @@ def add_acls(admin: Admin, given: Mapping[str, Any]) -> None:
         missing = [acl for acl in acls if acl not in existing]
         if missing:
             click.echo(f"Adding ACLs for resource `{pattern_text(pattern)}`: \n {_lines(missing)}\n")
-            request = CreateAclsRequest(creations=[_creation(pattern, acl) for acl in missing])
-            for result in _ask(admin, request).results:
-                _check(result)
+            create(admin, pattern, missing)
+
+
+def create(admin: Admin, pattern: ResourcePattern, acls: Iterable[Acl]) -> None:
+    """Add these ACLs to the resource; ApiError at the first that is refused."""
+    request = CreateAclsRequest(creations=[_creation(pattern, acl) for acl in acls])
+    for result in _ask(admin, request).results:
+        _check(result)
 
 
 def _lines(acls: Iterable[Acl]) -> str:
@@ -223,11 +228,16 @@ def remove_acls(admin: Admin, given: Mapping[str, Any]) -> None:
             else f"Are you sure you want to delete all ACLs for resource filter `{pattern_text(pattern)}`?"
         )
         if given["force"] or _confirmed(question):
-            filters = [_filter(pattern, acl) for acl in acls or (None,)]
-            for result in _ask(admin, DeleteAclsRequest(filters=filters)).filter_results:
-                _check(result)
-                for matching in result.matching_acls:
-                    _check(matching)
+            delete(admin, pattern, acls or (None,))
+
+
+def delete(admin: Admin, pattern: ResourcePattern, acls: Iterable[Acl | None]) -> None:
+    """Remove these ACLs from the resources that the pattern finds, all with None; ApiError at the first that fails."""
+    filters = [_filter(pattern, acl) for acl in acls]
+    for result in _ask(admin, DeleteAclsRequest(filters=filters)).filter_results:
+        _check(result)
+        for matching in result.matching_acls:
+            _check(matching)
 
 
 def _confirmed(question: str) -> bool:

@@ -144,25 +144,25 @@ def alter_options(admin: Admin, kind: str, name: str, *, set_: Mapping[str, str]
         click.echo(f"Completed updating config for {which.word} {name}.")
 
 
-def _quota_entries(admin: Admin, entities: Entities) -> list[DescribedEntry]:
-    """The entities of exactly these types that have quotas."""
+def quota_entries(admin: Admin, entities: Entities) -> list[DescribedEntry]:
+    """The entities of exactly these types that have quotas; of all types if none is named."""
     components = [
         ComponentData(entity_type=QUOTA_ENTITY_TYPES[kind], match_type=_name_match(name), match=name or None)
         for kind, name in entities
     ]
-    response = admin.ask(DescribeClientQuotasRequest(components=components, strict=True), ANY)
+    response = admin.ask(DescribeClientQuotasRequest(components=components, strict=bool(components)), ANY)
     if response.error_code:
         raise CommandFailed(describe_error(response.error_code, response.error_message))
     return list(response.entries or ())
 
 
 def _quotas_set(admin: Admin, entities: Entities) -> set[str]:
-    return {value.key for entry in _quota_entries(admin, entities) for value in entry.values}
+    return {value.key for entry in quota_entries(admin, entities) for value in entry.values}
 
 
 def describe_quotas(admin: Admin, entities: Entities) -> None:
     """Print a line for each entity that has quotas."""
-    for entry in _quota_entries(admin, entities):
+    for entry in quota_entries(admin, entities):
         named = {part.entity_type: part.entity_name for part in entry.entity}
         who = ", ".join(_quota_entity(kind, named[kind]) for kind in (USER, CLIENT_ID, IP) if kind in named)
         click.echo(f"Quota configs for {who} are {', '.join(f'{each.key}={each.value}' for each in entry.values)}")
@@ -193,7 +193,7 @@ def alter_clients(admin: Admin, entities: Entities, *, set_: Mapping[str, str], 
     passwords = {name: text for name, text in set_.items() if name in MECHANISMS}
     removed = [name for name in remove if name in MECHANISMS]
     if not passwords and not removed:
-        _alter_quotas(admin, entities, set_=set_, remove=remove)
+        alter_quotas(admin, entities, set_=set_, remove=remove)
     else:
         if [kind for kind, _ in entities] != ["users"] or not entities[0][1]:
             raise CommandFailed("SCRAM credentials require one user: --entity-type users --entity-name NAME.")
@@ -223,7 +223,7 @@ def _upsertion(user: str, mechanism: str, text: str) -> ScramCredentialUpsertion
     return scram_users.upsertion(user, mechanism, match["password"], iterations)
 
 
-def _alter_quotas(admin: Admin, entities: Entities, *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
+def alter_quotas(admin: Admin, entities: Entities, *, set_: Mapping[str, str], remove: Sequence[str]) -> None:
     allowed = IP_QUOTAS if entities[0][0] == "ips" else CLIENT_QUOTAS
     unknown = [name for name in (*set_, *remove) if name not in allowed]
     if unknown:

@@ -3,7 +3,16 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from tidelog.console import routes_cluster, routes_groups, routes_messages, routes_topics
+from tidelog.console import (
+    routes_access,
+    routes_cluster,
+    routes_groups,
+    routes_messages,
+    routes_moves,
+    routes_topics,
+    routes_transactions,
+    story,
+)
 from tidelog.console.console import Console, Query
 
 Handler = Callable[[Console, Query], Awaitable[Any]]
@@ -39,5 +48,21 @@ ROUTES: dict[str, Route] = {
     "groups/plan-reset": Route(routes_groups.plan_reset),
     "groups/reset": Route(routes_groups.reset, changes=True),
     "groups/delete": Route(routes_groups.delete_group, changes=True),
+    "transactions": Route(routes_transactions.transactions),
+    "transactions/hanging": Route(routes_transactions.hanging),
+    "transactions/abort": Route(routes_transactions.abort_transaction, changes=True),
+    "moves": Route(routes_moves.moves_live),
+    "moves/plan": Route(routes_moves.plan),
+    "moves/start": Route(routes_moves.start, changes=True),
+    "moves/cancel": Route(routes_moves.cancel, changes=True),
+    "quotas": Route(routes_access.quotas),
+    "quotas/set": Route(routes_access.set_quota, changes=True),
+    "users": Route(routes_access.users),
+    "users/set": Route(routes_access.set_user, changes=True),
+    "users/remove": Route(routes_access.remove_user, changes=True),
+    "acls": Route(routes_access.acls),
+    "acls/add": Route(routes_access.add_acl, changes=True),
+    "acls/remove": Route(routes_access.remove_acl, changes=True),
+    "story": Route(story.last_election),
 }
 """By the path below /api/."""

@@ -11,6 +11,7 @@ from tidelog.console.answers import KEEP_ALIVE, Events, event
 from tidelog.console.console import MOST_STREAMS, Console, Query, Refused
 from tidelog.console.diagnosis import SubjectKind, command_line, explained
 from tidelog.console.routes_groups import group_live, groups_live
+from tidelog.console.routes_moves import moves_live
 from tidelog.console.routes_topics import topic_live, topics_live
 
 READY_S = 5.0
@@ -51,6 +52,7 @@ WATCHES: dict[str, tuple[Payload, float]] = {
     "topic": (topic_live, 0.5),
     "groups": (groups_live, 2.0),
     "group": (group_live, 1.0),
+    "moves": (moves_live, 1.0),
 }
 """What a page may watch, and how often it is looked at, in seconds, if nothing calls for it sooner."""
 

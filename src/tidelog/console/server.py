@@ -9,6 +9,7 @@ from http import HTTPStatus
 from importlib import resources
 from typing import Any
 
+import click
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,7 +17,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route as WebRoute
 
 from tidelog.cli.admin_requests import describe_error
-from tidelog.cli.options import CommandFailed
 from tidelog.console.answers import Events, File
 from tidelog.console.console import Console, Query, Refused
 from tidelog.console.routes import ROUTES, Route
@@ -83,8 +83,8 @@ async def _answer(console: Console, request: Request) -> Response:
         result = await route.handler(console, Query(await _values(request)))
     except Refused as refused:
         return _refusal(refused.status, refused.sentence)
-    except (CommandFailed, InvalidOption) as error:
-        return _refusal(HTTPStatus.CONFLICT, error.message if isinstance(error, CommandFailed) else str(error))
+    except (click.ClickException, InvalidOption) as error:
+        return _refusal(HTTPStatus.CONFLICT, error.message if isinstance(error, click.ClickException) else str(error))
     except ApiError as error:
         return _refusal(_status(error.code), describe_error(error.code, error.message))
     if isinstance(result, Events):

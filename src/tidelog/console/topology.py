@@ -25,6 +25,7 @@ class Trouble(NamedTuple):
     partition: TopicPartition
     offline: bool
     missing: tuple[int, ...]
+    internal: bool
 
 
 @dataclass(slots=True)
@@ -53,10 +54,11 @@ class Topology:
         for topic in found.topics.values():
             topic.partitions.sort(key=lambda each: each.partition_index)
             for partition in topic.partitions:
-                found._count(topic.name or "", partition)
+                found._count(topic, partition)
+        found.troubles = sorted(found.troubles, key=lambda each: (not each.offline, each.internal))[:MOST_LISTED]
         return found
 
-    def _count(self, topic: str, partition: MetadataResponsePartition) -> None:
+    def _count(self, topic: MetadataResponseTopic, partition: MetadataResponsePartition) -> None:
         self.partitions += 1
         self.replicas += len(partition.replica_nodes)
         for replica in partition.replica_nodes:
@@ -68,10 +70,11 @@ class Topology:
         offline = partition.leader_id < 0
         self.offline += offline
         self.under_replicated += not offline
-        self.troubled_topics[topic] = self.troubled_topics.get(topic, 0) + 1
-        if len(self.troubles) < MOST_LISTED:
-            missing = tuple(each for each in partition.replica_nodes if each not in partition.isr_nodes)
-            self.troubles.append(Trouble(TopicPartition(topic, partition.partition_index), offline, missing))
+        name = topic.name or ""
+        self.troubled_topics[name] = self.troubled_topics.get(name, 0) + 1
+        missing = tuple(each for each in partition.replica_nodes if each not in partition.isr_nodes)
+        where = TopicPartition(name, partition.partition_index)
+        self.troubles.append(Trouble(where, offline, missing, topic.is_internal))
 
     def partition(self, name: TopicPartition) -> MetadataResponsePartition | None:
         topic = self.topics.get(name.topic)

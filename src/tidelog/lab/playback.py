@@ -73,18 +73,21 @@ class Step:
 @dataclass(slots=True)
 class Verdict:
     """`ok`: nothing acknowledged is gone and all logs agree. `lost`: acknowledged records that the partition no longer
-    has; `differs`: offsets at which two replicas hold different records.
+    has; `differs`: offsets at which two replicas hold different records; `word`: what to say in place of the usual
+    word.
     """
 
     ok: bool
     lost: list[RecordView] = field(default_factory=list)
     differs: list[int] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
+    word: str = ""
 
 
 @dataclass(slots=True)
 class Playback:
-    """`source`: the document and the KIP that the story comes from; `knobs`: the value of every knob."""
+    """`source`: the document and the KIP that the story comes from; `knobs`: the value of every knob; `base`: what to
+    add to all offsets, for a log whose beginning is not shown."""
 
     name: str
     title: str
@@ -92,6 +95,7 @@ class Playback:
     knobs: dict[str, str]
     steps: list[Step]
     verdict: Verdict
+    base: int = 0
 
 
 def to_json(telling: Playback) -> dict[str, Any]:

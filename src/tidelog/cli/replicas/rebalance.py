@@ -36,7 +36,7 @@ def rebalance(**given: Any) -> None:
     from tidelog.cli.replicas.balanced_layout import even_layout
 
     with connect(given["bootstrap_server"], given["command_config"]) as admin:
-        current, sizes, racks = _current_layout(admin, given)
+        current, sizes, racks = current_layout(admin, given)
         plan = even_layout(current, sizes, racks)
         moves = {partition: replicas for partition, replicas in plan.items() if replicas != current[partition]}
         print_plan(current, plan, sizes, moves)
@@ -44,7 +44,7 @@ def rebalance(**given: Any) -> None:
             execute_moves(admin, moves, given)
 
 
-def _current_layout(
+def current_layout(
     admin: "Admin", given: Mapping[str, Any]
 ) -> "tuple[dict[TopicPartition, list[int]], dict[TopicPartition, int], dict[int, str | None]]":
     """The replicas of the topics, their sizes in bytes, and the racks of the brokers to place them on."""

@@ -6,10 +6,14 @@ import { overview, broker } from "/page_cluster.js";
 import { topics } from "/page_topics.js";
 import { topic } from "/page_topic.js";
 import { groups, group } from "/page_groups.js";
+import { transactions } from "/page_transactions.js";
+import { moves } from "/page_moves.js";
+import { acls, quotas, users } from "/page_access.js";
 
-const PAGES = { overview, topics, topic, groups, group, broker };
+const PAGES = { overview, topics, topic, groups, group, broker, transactions, moves, quotas, users, acls };
 const ENTRIES = [
   ["overview", "Overview", "o"], ["topics", "Topics", "t"], ["groups", "Groups", "g"],
+  ["transactions", "Transactions", "x"], ["moves", "Moves", "m"], ["quotas", "Quotas", "q"], ["users", "Users", "u"], ["acls", "ACLs", "a"],
 ];
 const byId = (id) => document.getElementById(id);
 let session = null, shown = null, endLive = null, number = 0;
@@ -127,7 +131,7 @@ async function show() {
 }
 
 // Keys.
-const KEYS = [["/", "Filter the list"], ["g o", "Overview"], ["g t", "Topics"], ["g g", "Groups"], ["↑ ↓", "Rows of a table"], ["d", "Dark or light"], ["?", "These keys"], ["Esc", "Close"]];
+const KEYS = [["/", "Filter the list"], ...ENTRIES.map(([, text, key]) => [`g ${key}`, text]), ["↑ ↓", "Rows of a table"], ["d", "Dark or light"], ["?", "These keys"], ["Esc", "Close"]];
 let prefix = false;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select") || document.querySelector("dialog[open]")) return;

@@ -10,7 +10,7 @@ const WHERE = [["any", "Anywhere"], ["key", "Key"], ["value", "Value"], ["header
 
 export function messages(topic, first, session, params) {
   const state = { partition: params.get("partition") || "", place: "newest", offset: "0", time: "", limit: "50", text: "", where: "any", key: "", regex: false, committed: false };
-  let end = null, cursor = null, rows = 0;
+  let end = null, cursor = null, rows = 0, turn = 0;
   const status = h("div.budget", { role: "status", "aria-live": "polite" }), note = h("div");
   const shown = table(`Messages of ${topic}`, [{ title: "Offset" }, { title: "Partition", kind: "number" }, { title: "Time" }, { title: "Key" }, { title: "Value" }]);
   shown.element.querySelector("table").classList.add("stack", "messages");
@@ -57,6 +57,7 @@ export function messages(topic, first, session, params) {
 
   function clear() {
     stop();
+    turn += 1;  // what an earlier request still answers is not for this list
     rows = 0;
     fill(shown.body);
     fill(note);
@@ -69,15 +70,18 @@ export function messages(topic, first, session, params) {
     const kept = isMore ? cursor : null;
     if (!isMore) clear();
     fill(status, "Reading…");
+    const mine = turn;
     try {
       const { text: _text, where: _where, key: _key, ...rest } = asked();
       const answer = await get("messages", { ...rest, cursor: kept ? JSON.stringify(kept) : "" });
+      if (mine !== turn) return;
       cursor = answer.cursor;
       addRows(answer.rows, false);
       moreBox.hidden = !cursor || rows >= MOST_ROWS;
       fill(status, h("span", `${plural(rows, "message")} of ${count(answer.total)}`), h("span", `${bytes(answer.bytes)} read in ${count(answer.ms)} ms`), answer.stopped_by ? badge(`stopped: budget of ${answer.stopped_by}`, "warn") : null);
       fill(note, rows ? null : empty("There are no messages here."));
     } catch (error) {
+      if (mine !== turn) return;
       fill(status);
       fill(note, failure(error));
     }

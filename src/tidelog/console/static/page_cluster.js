@@ -1,5 +1,5 @@
 // The overview, and one broker.
-import { ago, bytes, count, fill, h, link, plural, setText, short } from "/dom.js";
+import { ago, bytes, count, fill, h, icon, link, plural, setText, short } from "/dom.js";
 import { badge, card, chart, empty, failure, heading, meter, timelineList, whyButton } from "/widgets.js";
 import { optionsCard } from "/options.js";
 
@@ -20,10 +20,11 @@ export async function overview() {
   const stats = { brokers: stat("Brokers"), controller: stat("Controller"), topics: stat("Topics"), partitions: stat("Partitions"), under: stat("Under-replicated"), offline: stat("Offline") };
   const records = chart("Records in per second"), traffic = chart("Bytes in per second", { unit: (value) => `${bytes(value)}` }), troubled = chart("Partitions with trouble", { unit: (value) => count(value), kind: "bad" });
   const brokers = h("div"), troubles = h("div"), events = timelineList("Events of the cluster");
+  const story = h("a.button", { href: "/story.html", target: "_blank", rel: "noopener" }, icon("story"), h("span", "Play the last election as a story"));
   const root = h("div", heading("Overview"),
     h("div.stats", Object.values(stats).map((each) => each.element)),
     h("div.grid", card(null, records.element), card(null, traffic.element), card(null, troubled.element)),
-    h("div.grid.wide", h("div", troubles, h("section.card", h("h2", "What happened"), events.element)), card("Brokers", brokers)));
+    h("div.grid.wide", h("div", troubles, h("section.card", h("div.card-head", h("h2", "What happened"), story), events.element)), card("Brokers", brokers)));
   let header = null;
   return {
     title: "Overview", root, watch: { watch: "overview" },
@@ -67,7 +68,7 @@ function brokerRow(broker) {
 function troubleCard(troubles) {
   return h("section.card", h("div.card-head", h("h2", `Partitions with trouble (${count(troubles.length)}${troubles.length >= 200 ? " or more" : ""})`), whyButton("cluster")),
     h("div.table-box", h("table.stack", h("caption.hidden", "Partitions with trouble"), h("thead", h("tr", ["Partition", "Trouble", ""].map((each) => h("th", { scope: "col" }, each)))),
-      h("tbody", troubles.slice(0, 12).map((trouble) => h("tr", h("td.name", {}, h("a", { href: link("topic", trouble.topic) }, `${trouble.topic}-${trouble.partition}`)),
+      h("tbody", troubles.slice(0, 8).map((trouble) => h("tr", h("td.name", {}, h("a", { href: link("topic", trouble.topic) }, `${trouble.topic}-${trouble.partition}`)),
         h("td", {}, trouble.offline ? badge("no leader", "bad") : badge("under-replicated", "warn"), trouble.missing.length ? ` missing ${trouble.missing.join(", ")}` : ""),
         h("td.number", {}, whyButton("partition", `${trouble.topic}-${trouble.partition}`))))))));
 }

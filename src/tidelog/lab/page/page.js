@@ -8,15 +8,22 @@
   const byId = (id) => document.getElementById(id);
   let at = 0, timer = null;
 
+  // A style goes through its own property: the console's policy allows no style attributes.
+  const setAll = (made, attributes) => {
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name === "style") made.style.cssText = value;
+      else made.setAttribute(name, value);
+    }
+  };
   const element = (tag, attributes = {}, ...children) => {
     const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    setAll(made, attributes);
     made.append(...children);
     return made;
   };
   const svg = (tag, attributes = {}, ...children) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    setAll(made, attributes);
     made.append(...children);
     return made;
   };
@@ -41,7 +48,7 @@
           if (!brokers.includes(party) && !others.includes(party)) others.push(party);
     brokers.sort();
     for (const record of telling.verdict.lost) longest = Math.max(longest, record.offset + 1);
-    return { brokers, others, longest, left: PARTY + 40 + Math.min(lanes, 12) * LANE };
+    return { brokers, others, longest, left: PARTY + 40 + Math.min(lanes, 12) * LANE, base: telling.base || 0 };
   });
 
   const placeOf = (layout, party) => {
@@ -71,16 +78,16 @@
   function drawRecord(layout, y, record, kinds) {
     const x = layout.left + record.offset * CELL;
     const group = svg("g", { class: `record ${kinds.join(" ")}` });
-    group.append(svg("title", {}, `offset ${record.offset}, epoch ${record.epoch}${record.synced ? "" : ", not synced to disk"}`));
+    group.append(svg("title", {}, `offset ${record.offset + layout.base}, epoch ${record.epoch}${record.synced ? "" : ", not synced to disk"}`));
     group.append(svg("rect", { x: x + 2, y: y - 19, width: CELL - 4, height: 38, rx: 5, fill: colour(record.epoch) }));
-    group.append(text(x + CELL / 2, y + 5, record.label), text(x + CELL / 2, y + 33, record.offset, "offset"));
+    group.append(text(x + CELL / 2, y + 5, record.label), text(x + CELL / 2, y + 33, record.offset + layout.base, "offset"));
     return group;
   }
 
   function drawMark(layout, y, offset, kind, word) {
     const x = layout.left + offset * CELL, up = kind === "hw";
     return svg("g", { class: `mark ${kind}` }, svg("line", { x1: x, x2: x, y1: y - (up ? 26 : 20), y2: y + (up ? 20 : 40) }),
-      text(x, up ? y - 30 : y + 52, `${word} ${offset}`));
+      text(x, up ? y - 30 : y + 52, `${word} ${offset + layout.base}`));
   }
 
   function differing(step) {
@@ -177,7 +184,7 @@
 
   function verdictOf(telling) {
     const verdict = telling.verdict;
-    const word = verdict.ok ? "Nothing acknowledged is lost, and the replicas agree." : "This ends badly.";
+    const word = verdict.word || (verdict.ok ? "Nothing acknowledged is lost, and the replicas agree." : "This ends badly.");
     return element("div", { class: verdict.ok ? "verdict" : "verdict bad" }, element("p", { class: "word" }, word),
       ...verdict.sentences.map((sentence) => element("p", {}, sentence)));
   }
