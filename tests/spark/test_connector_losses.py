@@ -30,6 +30,10 @@ class Query:
         self._spark, self._source, self._folder = spark, source, folder / source
         self._options = {"kafka.bootstrap.servers": bootstrap, "startingOffsets": "earliest", **options}
 
+    def read_by(self, source):
+        """From now on, in the same folder."""
+        self._source = source
+
     def run(self, **more):
         """Everything there is now; the values of the table."""
         options = {"fetchOffset.numRetries": "1", **self._options, **more}
@@ -51,6 +55,21 @@ def queries(spark, bootstrap, tmp_path):
         return {source: Query(spark, source, bootstrap, folder, **options) for source in ("tidelog", "kafka")}
 
     return make
+
+
+def test_a_checkpoint_of_the_connector_continues_in_ours_and_not_the_reverse(spark, bootstrap, tmp_path):
+    topic = filled(bootstrap, numbers(0, 5))
+    query = Query(spark, "kafka", bootstrap, tmp_path, subscribe=topic)
+    assert query.run() == [0, 1, 2, 3, 4]
+    send(bootstrap, topic, numbers(5, 8))
+    query.read_by("tidelog")
+    assert query.run() == list(range(8))
+    send(bootstrap, topic, numbers(8, 9))
+    query.read_by("kafka")
+    with pytest.raises(Exception, match=r"Expected e\.g\. "):
+        query.run()
+    query.read_by("tidelog")
+    assert query.run() == list(range(9))
 
 
 def test_partitions_that_are_added_are_read_by_both_from_their_start(bootstrap, queries):

@@ -23,25 +23,26 @@ class DefaultSource(DataSource):
     def name(cls) -> str:
         return "tidelog"
 
-    def schema(self) -> str:
-        from tidelog.spark.reading.read_options import COLUMNS, ReadOptions
+    def schema(self) -> Any:
+        from tidelog.spark import catalog
 
-        return ", ".join(f"{name} {COLUMNS[name]}" for name in ReadOptions.of(self.options).columns)
+        if catalog.is_table(self.options):
+            given = catalog.options_of(self.options)
+            return catalog.with_options(_columns(given), given)
+        return _ddl(_columns(self.options))
 
     def reader(self, schema: Any) -> DataSourceReader:
         from tidelog.spark.reading.batch import BatchReader, FilteringReader
         from tidelog.spark.reading.read_options import ReadOptions
 
-        options = ReadOptions.of(self.options, streaming=False)
-        self._check(schema)
+        options = ReadOptions.of(self._given(schema), streaming=False)
         return FilteringReader(options) if PUSHING in sys.modules else BatchReader(options)
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802  Spark's name
         from tidelog.spark.reading.read_options import ReadOptions
         from tidelog.spark.reading.stream import StreamReader
 
-        options = ReadOptions.of(self.options, streaming=True)
-        self._check(schema)
+        options = ReadOptions.of(self._given(schema), streaming=True)
         return StreamReader(options)
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
@@ -54,13 +55,27 @@ class DefaultSource(DataSource):
 
         return stream_writer(self.options, schema)
 
-    def _check(self, schema: Any) -> None:
-        """A user-defined schema is not supported."""
+    def _given(self, schema: Any) -> Any:
+        """The options of the read, with those of the catalog's table. A user-defined schema is not supported."""
+        from tidelog.spark import catalog
         from tidelog.spark.options import BadOption
 
-        wanted = self.schema()
+        given = {**catalog.kept_options(schema), **self.options}
+        wanted = _ddl(_columns(given))
         if schema.simpleString() != "struct<" + wanted.replace(", ", ",").replace(" ", ":") + ">":
             raise BadOption(
                 f"the schema of this source is fixed ({wanted}) and cannot be set with .schema(…); option 'columns' "
                 "says which columns to read"
             )
+        return given
+
+
+def _columns(options: Any) -> dict[str, str]:
+    """The chosen columns' types."""
+    from tidelog.spark.reading.read_options import COLUMNS, ReadOptions
+
+    return {name: COLUMNS[name] for name in ReadOptions.of(options).columns}
+
+
+def _ddl(columns: dict[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
