@@ -123,7 +123,13 @@ STANDARD = (
 )
 """Patterns of the tests beyond `QUICK` that the standard selection runs, too: each dearer tier is represented."""
 
-ALONE_ON_SPARK = ("test_demo", "test_pipelines_declarative", "test_pipelines_notebook", "test_sink_kills")
+ALONE_ON_SPARK = (
+    "test_demo",
+    "test_other_sessions",
+    "test_pipelines_declarative",
+    "test_pipelines_notebook",
+    "test_sink_kills",
+)
 """They start Spark in processes of their own."""
 
 GROUPS = (

@@ -64,6 +64,13 @@ def test_reports_are_added_up():
     assert watch.standing == Standing(1, 13, 10.0, 0)
 
 
+def test_rows_are_those_of_the_sources_where_spark_connect_reports_no_sum():
+    watch = Watch()
+    sources = [{"numInputRows": 3}, {"numInputRows": 4}, {"numInputRows": None}]
+    assert watch.update([{**report(0, None, {}, {}), "sources": sources}])
+    assert watch.standing.rows == 7
+
+
 @pytest.mark.parametrize("sources", [[], [{}], [{"endOffset": "?", "latestOffset": "?"}], [{"latestOffset": None}]])
 def test_no_lag_is_told_where_spark_tells_none(sources):
     assert lag(sources) is None

@@ -125,7 +125,8 @@ def test_a_second_query_and_a_topic_that_was_made_anew_are_refused(spark, tides,
 
 
 @KINDS
-def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path, kind):
+def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path, kind, monkeypatch):
+    monkeypatch.delattr(type(spark), "sparkContext")  # a session of Spark Connect has none
     table = fill(spark, tides, tmp_path, topic=topic, format=kind)
     found = found_in(spark, table, kind)
     assert found.distance.dropna().map(float.is_integer).all()

@@ -8,6 +8,6 @@ from typing import Any
 
 
 def activate(spark: Any) -> None:
-    """Make a session this thread's active one. Spark looks up formats that are written in Python in the active session,
-    and a new thread has none: there `spark.readStream.format("tidelog")` fails without this call."""
+    """Make a session this thread's active one. Spark looks up sinks that are written in Python in the active session,
+    and a new thread has none: there `frame.write.format("tidelog")` fails without this call."""
     spark.createDataFrame([], "nothing int")

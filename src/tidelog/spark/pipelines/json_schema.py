@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidelog.spark import activate
 from tidelog.spark.pipelines.plan import Plan, WrongOption
 
 LOOKED_AT = 1_000
@@ -73,7 +72,6 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 def _found(spark: Any, plan: Plan) -> Any:
     """The schema that Spark infers from the first values."""
-    activate(spark)
     reader = spark.read.format("tidelog").options(**plan.reading(plan["topic"]), **BATCH_ONLY)
     rows = reader.load().selectExpr("cast(value as string) as text").limit(LOOKED_AT).collect()
     texts = [row.text for row in rows if row.text is not None]

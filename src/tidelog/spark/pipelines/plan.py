@@ -82,7 +82,6 @@ class Plan:
         chosen = {"startingOffsets": "earliest", **self.reading(topics), **more}
         if limit := self.options.get("batch"):
             chosen.setdefault("maxOffsetsPerTrigger", limit)
-        activate(spark)
         return spark.readStream.format("tidelog").options(**chosen).load()
 
     def reading(self, topics: str) -> dict[str, str]:

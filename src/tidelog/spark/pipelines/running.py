@@ -30,12 +30,17 @@ class Watch:
         """Returns whether a batch has ended since the last call."""
         before = self.standing.batch
         for report in reports:
-            self._rows[report["batchId"]] = report["numInputRows"]
+            self._rows[report["batchId"]] = _input_rows(report)
         if reports:
             last = reports[-1]
             rate = float(last.get("processedRowsPerSecond") or 0)
             self.standing = Standing(last["batchId"], sum(self._rows.values()), rate, lag(last["sources"]))
         return self.standing.batch != before
+
+
+def _input_rows(report: Mapping[str, Any]) -> int:
+    """Spark Connect reports the rows of each source only."""
+    return int(report["numInputRows"] or sum(source.get("numInputRows") or 0 for source in report["sources"]))
 
 
 def lag(sources: list[Mapping[str, Any]]) -> int | None:
