@@ -7,7 +7,7 @@ import pytest
 
 from tests.spark.flights_data import flights, send_spread, values
 from tests.spark.records import create, delete_topic, make_topic, send
-from tidelog.spark.pipelines.json_schema import _columns
+from tidelog.spark.pipelines.json_schema import _columns, resolve
 from tidelog.spark.pipelines.lake import PIPELINE
 from tidelog.spark.pipelines.plan import Plan, WrongOption
 from tidelog.spark.pipelines.running import run
@@ -124,9 +124,14 @@ def test_a_second_query_and_a_topic_that_was_made_anew_are_refused(spark, tides,
     assert sorted(found_in(spark, table, kind).id) == list(range(10))
 
 
+def test_columns_are_found_by_a_session_that_has_no_context_as_under_spark_connect(spark, tides, topic, monkeypatch):
+    plan = Plan(tides.bootstrap, "unused", PIPELINE.complete({"topic": topic, "path": "unused"}))
+    monkeypatch.delattr(type(spark), "sparkContext")
+    assert {field.name for field in resolve(spark, plan, "").fields} == set(flights(3).columns)
+
+
 @KINDS
-def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path, kind, monkeypatch):
-    monkeypatch.delattr(type(spark), "sparkContext")  # a session of Spark Connect has none
+def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path, kind):
     table = fill(spark, tides, tmp_path, topic=topic, format=kind)
     found = found_in(spark, table, kind)
     assert found.distance.dropna().map(float.is_integer).all()
