@@ -206,10 +206,28 @@ def test_a_history_of_another_cluster_finds_nothing_lost_so_it_is_refused(capsys
     assert capsys.readouterr().err == "audit: partitions t-0 of the history do not exist and are not audited\n"
 
 
-def test_without_pyspark_the_way_without_it_is_named(capsys, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "function", "lacking"),
+    [(importlib.util, "find_spec", "PySpark is not installed"), (shutil, "which", "no Java runtime was found")],
+)
+def test_without_spark_this_process_reads_the_logs_and_says_so(
+    capsys, tmp_path, monkeypatch, module, function, lacking
+):
+    write_cluster(tmp_path, batches(3))
+    code = run(["audit", "--folder", str(tmp_path), "--local"])
+    expected = capsys.readouterr().out
+    monkeypatch.setattr(module, function, lambda _: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert run(["audit", "--folder", str(tmp_path)]) == code
+    told = capsys.readouterr()
+    assert told.out == expected
+    assert f"audit: {lacking}, so this process reads the logs, as with --local\n" in told.err
+
+
+def test_a_master_that_cannot_be_used_without_pyspark_is_an_error(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     write_cluster(tmp_path, batches(3))
-    assert run(["audit", "--folder", str(tmp_path)]) == 1
+    assert run(["audit", "--folder", str(tmp_path), "--master", "spark://here:7077"]) == 1
     assert capsys.readouterr().err.endswith(
         "PySpark is not installed: pip install 'tidelog[spark]', or audit in this process with --local.\n"
     )

@@ -119,6 +119,7 @@ ELSEWHERE = {
     "pipeline run": "tests/spark",
 }
 WITHOUT_BROKERS = {
+    "completion",
     "dump-log",
     "metadata export",
     "metadata get",

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
+from tidelog.cli.brokers.running_cluster import up
 from tidelog.cli.main import run
-from tidelog.cli.running_cluster import up
 from tidelog.shell.broker import load_config, main
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
 from tidelog.shell.log_dir_lock import LogDirLock

@@ -15,7 +15,7 @@ from tidelog.shell.supervisor import MetadataView, NotReady, Supervisor, is_comp
 
 UP = """
 import sys
-from tidelog.cli.running_cluster import up
+from tidelog.cli.brokers.running_cluster import up
 sys.exit(up(sys.argv[1], brokers=int(sys.argv[2]), port=0, restart="restart" in sys.argv, verbose=True))
 """
 

@@ -8,9 +8,12 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -49,7 +52,21 @@ class LazyGroup(click.Group):
         module, _, attribute = self._table[name].target.partition(":")
         found = getattr(import_module(module), attribute)
         assert isinstance(found, click.Command)
+        from tidelog.cli.examples import add_examples
+
+        add_examples(found, name)
         return found
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The commands that begin so; click would import each of them."""
+        from click.shell_completion import CompletionItem
+
+        items = [
+            CompletionItem(name, help=command.sentence)
+            for name, command in self._table.items()
+            if name.startswith(incomplete)
+        ]
+        return items + click.Command.shell_complete(self, context, incomplete)
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -70,9 +87,11 @@ class LazyGroup(click.Group):
 
 
 COMMANDS = {
-    "up": Command("tidelog.cli.start_brokers:up", "Run a cluster of several brokers on this machine."),
-    "down": Command("tidelog.cli.start_brokers:down", "Stop a cluster that runs in the background."),
-    "broker": Command("tidelog.cli.broker_commands:broker", "Run one broker, or stop and start one of a cluster."),
+    "up": Command("tidelog.cli.brokers.start_brokers:up", "Run a cluster of several brokers on this machine."),
+    "down": Command("tidelog.cli.brokers.start_brokers:down", "Stop a cluster that runs in the background."),
+    "broker": Command(
+        "tidelog.cli.brokers.broker_commands:broker", "Run one broker, or stop and start one of a cluster."
+    ),
     "topics": Command("tidelog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "configs": Command("tidelog.cli.configs:configs", "Describe and alter the options of topics, brokers and groups."),
     "acls": Command("tidelog.cli.acls:acls", "Add, remove and list access control lists."),
@@ -116,6 +135,7 @@ COMMANDS = {
     "simulate": Command(
         "tidelog.cli.simulate.simulate_command:simulate", "Run simulated clusters from seeds and check invariants."
     ),
+    "completion": Command("tidelog.cli.completion:completion", "Print the completion script of a shell."),
 }
 
 SCRIPTS = {
@@ -134,12 +154,9 @@ Other tools need no entry: `tidelog kafka-topics.sh â€¦` runs `tidelog topics â€
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from importlib.metadata import PackageNotFoundError, version
+        from tidelog import __version__
 
-        try:
-            click.echo(f"tidelog {version('tidelog')}")
-        except PackageNotFoundError:
-            click.echo("tidelog (not installed, running from source)")
+        click.echo(f"tidelog {__version__}")
         context.exit()
 
 
@@ -159,6 +176,9 @@ def run(arguments: Sequence[str]) -> int:
         result = tidelog.main(list(arguments), prog_name="tidelog", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:  # no command is no mistake
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        return 0
     except BrokenPipeError:
         # The reader closed the pipe, as `head` does. Replacing stdout keeps the interpreter's last flush from failing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -77,12 +77,14 @@ def command_config_option(function: Function) -> Function:
 
 
 def broker_options(function: Function) -> Function:
-    """Add `--bootstrap-server`, and `--zookeeper` as in Kafka 3, which replaces it."""
+    """Add `--bootstrap-server`, and `--zookeeper` as in Kafka 3, which replaces it. Only docs/guide.md describes the
+    latter: few need it, and it would be on every help page."""
     function = zookeeper_options(function)
     function = click.option(
         "--zookeeper",
         expose_value=False,
         is_eager=True,
+        hidden=True,
         callback=_save_store,
         help="Metadata store, instead of --bootstrap-server: ZooKeeper host:port/chroot, or folder of `tidelog up`.",
     )(function)
@@ -98,7 +100,7 @@ def broker_options(function: Function) -> Function:
 
 def zookeeper_options(function: Function) -> Function:
     """Add `--zk-tls-config-file`, as in Kafka 3; its options are those of `current_zookeeper_options`."""
-    return zk_tls_option(expose_value=False, is_eager=True, callback=_save_zk_tls)(function)
+    return zk_tls_option(expose_value=False, is_eager=True, hidden=True, callback=_save_zk_tls)(function)
 
 
 def current_zookeeper_options() -> dict[str, str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from tidelog import __version__
 from tidelog.client.backoff import Backoff
 from tidelog.effects import Close, Connect, Effect, Send
 from tidelog.errors import ErrorCode, ProtocolViolation
@@ -14,7 +15,7 @@ from tidelog.wire.messages import SCHEMAS
 
 API_VERSIONS = 18
 
-_SOFTWARE = ("tidelog", "0.1.0")
+_SOFTWARE = ("tidelog", __version__)
 _HANDSHAKE = object()  # the token of the only request that a link sends on its own
 
 

@@ -1,6 +1,6 @@
 """A cluster of broker processes on this machine, started together, watched, and stopped together.
 
-Brokers end with their supervisor, even if it is killed. `tidelog up` runs one (`cli/running_cluster.py`).
+Brokers end with their supervisor, even if it is killed. `tidelog up` runs one (`cli/brokers/running_cluster.py`).
 """
 
 import errno

@@ -1,6 +1,8 @@
 """`tidelog audit`: compares the replicas of each partition, from a running cluster or from log directories."""
 
 import json as json_text
+import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -27,10 +29,11 @@ if TYPE_CHECKING:
     from tidelog.audit.io.run import Run
     from tidelog.model import TopicPartition
 
+LOCAL_MASTER = "local[*]"
 FETCH, FOLDERS = "fetch", "folders"
 NOT_RUNNING = "Start it, or audit the log directories of its brokers: --folder LOG_DIR."
 NO_JAVA = "It requires Java 17 or newer, and Tidelog on the executors; --local requires neither."
-NO_SPARK = "PySpark is not installed: pip install 'tidelog[spark]', or audit in this process with --local."
+NO_SPARK = "PySpark is not installed: pip install 'tidelog[spark]'"
 
 HISTORIES = "--history expects the history.jsonl of `tidelog check`, `tidelog chaos` or `tidelog lab run --logs`."
 
@@ -40,7 +43,7 @@ HISTORIES = "--history expects the history.jsonl of `tidelog check`, `tidelog ch
     "--bootstrap", "--bootstrap-server", "bootstrap", type=Bootstrap(),
     help=f"Brokers of a running cluster (default: {DEFAULT_BOOTSTRAP}, without --folder).",
 )  # fmt: skip
-@click.option("--zookeeper", help="Metadata store of the cluster, instead of --bootstrap.")
+@click.option("--zookeeper", hidden=True, help="Metadata store of the cluster, instead of --bootstrap.")
 @zookeeper_options
 @command_config_option
 @click.option(
@@ -58,7 +61,7 @@ HISTORIES = "--history expects the history.jsonl of `tidelog check`, `tidelog ch
     help="`tidelog check` history; verifies every acknowledged record is at its acknowledged offset.",
 )  # fmt: skip
 @flag("local", "Run in this process, without Spark.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark master.")
+@click.option("--master", default=LOCAL_MASTER, show_default=True, help="Spark master.")
 @click.option(
     "--piece-mb", type=click.IntRange(1), default=256, show_default=True, help="Data read by one task, in MB."
 )
@@ -170,13 +173,19 @@ def _cluster_planner(
 def _runner(*, local: bool, master: str) -> "Iterator[Run]":
     from importlib.util import find_spec
 
+    lacks_spark = find_spec("pyspark") is None
+    lacks_java = shutil.which("java") is None and "JAVA_HOME" not in os.environ
+    if not local and master == LOCAL_MASTER and (lacks_spark or lacks_java):
+        lacking = "PySpark is not installed" if lacks_spark else "no Java runtime was found"
+        click.echo(f"audit: {lacking}, so this process reads the logs, as with --local", err=True)
+        local = True
     if local:
         from tidelog.audit.io.run import run_locally
 
         yield run_locally
         return
-    if find_spec("pyspark") is None:
-        raise CommandFailed(NO_SPARK)
+    if lacks_spark:
+        raise CommandFailed(f"{NO_SPARK}, or audit in this process with --local.")
     from tidelog.spark.audit_session import Failed, running
 
     try:

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from tidelog.cli.brokers.start_brokers import DATA
 from tidelog.cli.options import CommandFailed, Pair
-from tidelog.cli.start_brokers import DATA
 
 
 class FileOrCommand(click.Group):

@@ -80,7 +80,7 @@ def up(
         raise usage_error(
             f"--port {port}: {brokers} brokers need ports up to {port + brokers - 1}, above {HIGHEST_PORT}."
         )
-    from tidelog.cli import running_cluster
+    from tidelog.cli.brokers import running_cluster
     from tidelog.config.broker import BrokerConfig
 
     given = dict(overrides)

@@ -1,0 +1,1 @@
+"""Commands that run brokers on this machine, and control them."""
