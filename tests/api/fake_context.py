@@ -102,7 +102,9 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
         forward=forward,
         forwarded=forwarded,
     )
-    return Context(broker, Time(5, 6), version, "client", 1, listener, "peer", "User:ANONYMOUS", 77, [])
+    from_broker = listener == "REPLICATION"
+    named = (broker, Time(5, 6), version, "client", 1, listener, "peer", "User:ANONYMOUS", 77, [])
+    return Context(*named, from_broker=from_broker)
 
 
 def finished(steps):

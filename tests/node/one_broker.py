@@ -100,6 +100,7 @@ class OneBroker:
         """Frames that the broker put back, by connection; how often some were delivered again."""
         self.stopped = self.admission = None
         self.requests, self._waiting = 0, {}
+        self._client_ids = {}
         self.pushes = 1_000_000
         """The last number of a push; the node has its own where it led first."""
         self.elects = True
@@ -216,6 +217,7 @@ class OneBroker:
 
     def connect(self, number, listener="PLAINTEXT", principal="User:ANONYMOUS"):
         self._waiting[number] = deque()
+        self._client_ids[number] = "broker-9" if listener == "REPLICATION" else "test"
         self.give("connected", number, listener, f"peer-{number}", principal)
 
     # Requests.
@@ -227,7 +229,7 @@ class OneBroker:
         if key in PUSHES:
             self._push(request)
         version = VERSIONS[key] if version is None else version
-        frame = b"".join(codec.encode_request(key, version, self.requests, "test", request))[4:]
+        frame = b"".join(codec.encode_request(key, version, self.requests, self._client_ids[connection], request))[4:]
         if not (key == 0 and request.acks == 0):
             self._waiting[connection].append((self.requests, key, version))
         number = self.requests

@@ -302,3 +302,16 @@ def test_topics_that_are_too_many_for_one_request_are_refused_in_all_parts():
         (each.name, ErrorCode.POLICY_VIOLATION) for each in topics
     ]
     assert not broker.asked
+
+
+def test_only_brokers_are_exempt_on_a_listener_that_clients_share_with_them():
+    """A client is served in parts there, too; a broker at once."""
+    turns = {}
+    for name in ("an app", "broker-1"):
+        broker = largest.led()
+        broker.connect(20, "REPLICATION")
+        broker._client_ids[20] = name
+        number = broker.send(keys(MANY), 20, VERSION)
+        turns[name] = 0 if number in broker.answers else inputs_until_answered(broker, number)
+    assert turns["broker-1"] == 0
+    assert turns["an app"] > 1

@@ -424,5 +424,7 @@ class Context:
     """None where everything is allowed: without an authorizer, and to brokers."""
     finish: Finish | None = None
     """Completes an answer that comes later."""
+    from_broker: bool = False
+    """Another broker sent it, or this one to itself: for itself, or forwarded for a client."""
     blocks: int = 0
     """Not 0: nothing else of its connection is served while it waits, and it keeps so many bytes."""

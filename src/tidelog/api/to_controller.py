@@ -13,7 +13,7 @@ def submit(request: Any, context: Context) -> Pending:
     """Give the request to the controller. A forwarded request is refused if the controller is not here, never forwarded
     again: its sender retries with newer metadata."""
     broker = context.broker
-    if not broker.controller.leading and context.listener != broker.inter_broker_listener:
+    if not broker.controller.leading and not context.from_broker:
         return broker.forward(context, request)
     context.effects.extend(broker.controller.handle(context.token, request, context.now))
     return PENDING

@@ -56,6 +56,12 @@ def inter_broker_listener(config: BrokerConfig) -> str:
     return named if named and named in names and len(names) > 1 else INTER_BROKER_LISTENER
 
 
+def is_shared(config: BrokerConfig) -> bool:
+    """Whether clients may use the inter-broker listener, too: it is one of `listeners`."""
+    name = inter_broker_listener(config)
+    return any(each.listener == name for each in _parsed(config, "listeners", config.listeners))
+
+
 def options_of(config: BrokerConfig, listener: str) -> BrokerConfig:
     """The options of one listener. On the added listener between brokers only their own SASL mechanism is enabled
     unless that listener's option enables others: SCRAM knows the clients' users too."""

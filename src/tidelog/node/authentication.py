@@ -1,7 +1,8 @@
 """Who is at the other end of a connection on a SASL listener: SaslHandshake (17) and SaslAuthenticate (36).
 
 - Until a connection is authenticated only ApiVersions, once, and these two are decoded, in frames of at most
-  sasl.server.max.receive.size; everything else closes it without an answer.
+  sasl.server.max.receive.size; everything else closes it without an answer. The size counts again while a client
+  authenticates again.
 - A refusal is answered after connection.failed.authentication.delay.ms, then the connection is closed.
 - With connections.max.reauth.ms, and where its token expires, a client authenticates again on the same connection
   (KIP-368), with the same mechanism and as the same user; a request after its session has ended closes the connection.
@@ -66,6 +67,8 @@ class Authentication:
         """Whether this frame may be served. A bare token is taken here; what may not be is followed by a Close."""
         if self._over:
             return False
+        if self._exchange is not None and len(frame) > self._listener.max_receive_size:
+            return self._end(f"a frame of {len(frame)} bytes during an authentication")
         if self._bare:
             self._take_bare(bytes(frame), now)
             return False
@@ -95,6 +98,8 @@ class Authentication:
         if self.principal and request.mechanism != self._mechanism:
             self._end("another SASL mechanism than before")
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        if self.principal:
+            self._effects.append(SetFrameLimit(self._number, self._listener.max_receive_size))
         self._mechanism = request.mechanism
         self._exchange = self._listener.exchange(request.mechanism)
         self._bare = context.version == 0
@@ -149,8 +154,7 @@ class Authentication:
             )
             self._report(refusal)
             raise Failed(refusal)
-        if not self.principal:
-            self._effects.append(SetFrameLimit(self._number, self._frame_limit))
+        self._effects.append(SetFrameLimit(self._number, self._frame_limit))
         self.principal, self.by_token = principal, login.by_token
         self.ends_at = self._session_end(login, now)
         return login.answer

@@ -7,7 +7,8 @@ them apart.
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import GeneratorType
+from typing import Any, NamedTuple
 
 from tidelog.api.context import Bill, Context, Finish
 from tidelog.api.registry import APIS
@@ -15,7 +16,7 @@ from tidelog.effects import FileSlice, Part
 from tidelog.node.authentication import Authentication
 from tidelog.node.authorizer import PrincipalAccess
 from tidelog.node.purgatory import Wait
-from tidelog.wire.codec import API_VERSIONS, encode_response
+from tidelog.wire.codec import API_VERSIONS, encode_response, response_in_steps
 from tidelog.wire.repeated import Repeated
 
 Steps = Generator[Any, Any, Any]
@@ -165,3 +166,31 @@ class Work:
 def answerable(key: int, version: int) -> int:
     """ApiVersions in a version that is not known is answered in its first (KIP-511)."""
     return version if key != API_VERSIONS or 0 <= version <= APIS[API_VERSIONS].high else 0
+
+
+# Answers on their way out.
+
+
+class Encoded(NamedTuple):
+    """A response, and the parts to be written."""
+
+    parts: list[Part]
+    response: Any
+
+
+def encoding(ticket: Ticket, response: Any, finish: Finish | None) -> Steps:
+    """The response, completed and encoded."""
+    response = yield from completed(response, finish)
+    version = answerable(ticket.key, ticket.version)
+    found = yield from response_in_steps(ticket.key, version, ticket.correlation_id, response)
+    return Encoded(found, response)
+
+
+def completed(response: Any, finish: Finish | None) -> Steps:
+    """The response, which may be made in steps, as may be what `finish` does with it."""
+    if type(response) is GeneratorType:
+        response = yield from response
+    steps = None if finish is None else finish(response)
+    if steps is not None:
+        yield from steps
+    return response

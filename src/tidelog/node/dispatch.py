@@ -13,12 +13,12 @@ from functools import partial
 from itertools import count
 from struct import Struct
 from types import GeneratorType
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidelog.alarms import Alarm
 from tidelog.api import registry
 from tidelog.api.authorization import authorize
-from tidelog.api.context import Access, Broker, Context, Finish, Pending
+from tidelog.api.context import Access, Broker, Context, Pending
 from tidelog.api.parts import MAY_BE_LARGE, MOST_ENTRIES, at_once, merge, part, parts, splitting
 from tidelog.api.registry import APIS
 from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, PutBack, Retain, Send
@@ -27,8 +27,9 @@ from tidelog.model import Time
 from tidelog.node.authentication import AUTHENTICATE, Authentication
 from tidelog.node.authorizer import Authorizer
 from tidelog.node.client_throttling import Billing, Muting
-from tidelog.node.connections import Connection, Steps, Ticket, Work, answerable
+from tidelog.node.connections import Connection, Encoded, Steps, Ticket, Work, answerable, completed, encoding
 from tidelog.node.large_requests import OWNER, PART, LargeRequests
+from tidelog.node.peers import is_id_of_broker
 from tidelog.node.purgatory import Purgatory
 from tidelog.security.sasl import SaslListener
 from tidelog.slices import begun
@@ -39,7 +40,6 @@ from tidelog.wire.codec import (
     encode_response,
     has_records,
     request_in_steps,
-    response_in_steps,
 )
 from tidelog.wire.refusals import refuse
 from tidelog.wire.source import STEP
@@ -72,13 +72,16 @@ class Dispatch:
         listener: str,
         sasl: Mapping[str, SaslListener],
         authorizer: Authorizer | None,
+        *,
+        is_shared: bool,
     ) -> None:
-        """`listener` is the inter-broker listener; `sasl` are the listeners with SASL, by name. Without an authorizer
-        everything is allowed to everybody."""
+        """`listener` is the inter-broker listener, which clients may use, too, if it `is_shared`; `sasl` are the
+        listeners with SASL, by name. Without an authorizer everything is allowed to everybody."""
         self._broker = broker
         self._purgatory = purgatory
         self._effects = effects
         self._inter_broker = listener
+        self._is_shared = is_shared
         self._quotas = broker.quotas
         self.muting = Muting(effects)
         self.billing = Billing(broker.quotas, self.muting)
@@ -199,7 +202,7 @@ class Dispatch:
         if not self._is_served(key, version, connection.listener):
             raise ProtocolViolation(f"API key {key} in version {version} is not served on {connection.listener}")
         size = len(frame)
-        if size <= SMALL_BYTES or connection.listener == self._inter_broker or key == API_VERSIONS:
+        if size <= SMALL_BYTES or self._is_from_broker(connection, frame) or key == API_VERSIONS:
             header, request = decode_request(frame)
             work = 1 + size // 64
         else:
@@ -223,7 +226,7 @@ class Dispatch:
         key, version = header.api_key, header.api_version
         self.requests[key] += 1
         context = self._context(connection, header, now)
-        if self._quotas.are_set and connection.listener != self._inter_broker:
+        if self._quotas.are_set and not context.from_broker:
             context.bill = self.billing.open(connection, header.client_id, size)
             ticket = Ticket(connection, connection.pipeline.open(), key, version, header.correlation_id)
             ticket.bill = context.bill
@@ -266,7 +269,24 @@ class Dispatch:
             None,
             connection.authentication,
             self._access(connection),
+            from_broker=connection.listener == self._inter_broker
+            and self._sends_as_broker(connection, header.client_id),
         )
+
+    def _is_from_broker(self, connection: Connection, frame: memoryview) -> bool:
+        """As `Context.from_broker`, before the frame is decoded."""
+        if connection.listener != self._inter_broker:
+            return False
+        end = _START.size + 2 + max(int.from_bytes(frame[_START.size : _START.size + 2], signed=True), 0)
+        name = bytes(frame[_START.size + 2 : end]) if self._is_shared else b""
+        return self._sends_as_broker(connection, str(name, "utf-8", "replace"))
+
+    def _sends_as_broker(self, connection: Connection, client_id: str | None) -> bool:
+        """On the inter-broker listener. Clients that use it, too, have other names; with an authorizer a name is not
+        enough."""
+        if not self._is_shared:
+            return True
+        return is_id_of_broker(client_id) and self._access(connection) is None
 
     def _access(self, connection: Connection) -> Access | None:
         """What the connection's principal may do; None where it may do everything. A broker may: it forwards what
@@ -284,6 +304,7 @@ class Dispatch:
         header = RequestHeader(key, version, 0, None)
         context = self._context(SELF, header, now)
         context.listener = self._inter_broker
+        context.from_broker = True
         ticket = Ticket(None, None, key, version, 0, owner, token)
         self._attempt(ticket, context, lambda: self._call(key, request, context))
 
@@ -310,7 +331,7 @@ class Dispatch:
         if type(answer) in _DEFERRED:
             context.finish = verdict.finish
         elif answer is not None and verdict.finish is not None:
-            return begun(_completed(answer, verdict.finish))
+            return begun(completed(answer, verdict.finish))
         return answer
 
     def _answer_or_defer(self, ticket: Ticket, answer: Any, context: Context) -> None:
@@ -381,11 +402,11 @@ class Dispatch:
         """Put the answer into its slot. It leaves with all answers that are then next in request order."""
         connection = ticket.connection
         if type(response) is GeneratorType or (ticket.finish is not None and response is not None):
-            response = begun(_completed(response, ticket.finish))
+            response = begun(completed(response, ticket.finish))
             ticket.finish = None
         if ticket.key in MAY_BE_LARGE and ticket.slot is not None and ticket.parts is None and response is not None:
-            response = begun(_encoding(ticket, response, None))
-        if isinstance(response, _Encoded):
+            response = begun(encoding(ticket, response, None))
+        if isinstance(response, Encoded):
             ticket.parts, response = response
         if type(response) is GeneratorType:
             self._begin(Work(ticket, response, 0), self._broker.now)
@@ -437,7 +458,7 @@ class Dispatch:
         ticket, connection = work.ticket, work.ticket.connection
         assert connection is not None
         context = work.context = self._context(connection, header, self._broker.now)
-        if self._quotas.are_set and connection.listener != self._inter_broker:
+        if self._quotas.are_set and not context.from_broker:
             context.bill = ticket.bill = self.billing.open(connection, header.client_id, work.size)
         split = splitting(request, entries)
         if split is None:
@@ -507,9 +528,9 @@ class Dispatch:
         if context is not None:
             self._effects.extend(context.effects)
             context.effects = []
-        if isinstance(answer, _Encoded) or answer is None or type(answer) in _DEFERRED or ticket.slot is None:
+        if isinstance(answer, Encoded) or answer is None or type(answer) in _DEFERRED or ticket.slot is None:
             self._end(work)
-            if isinstance(answer, _Encoded):
+            if isinstance(answer, Encoded):
                 ticket.parts, answer = answer
             if ticket.bill is not None:
                 ticket.bill.spent_ns = max(ticket.bill.spent_ns, 0) + work.spent_ns
@@ -524,7 +545,7 @@ class Dispatch:
         ticket.finish = None
         if context is not None:
             context.finish = None
-        work.steps = _encoding(ticket, answer, finish)
+        work.steps = encoding(ticket, answer, finish)
 
     def _end(self, work: Work) -> None:
         self.large.end(work)
@@ -564,28 +585,6 @@ def _refused_as_a_whole(request: Any, context: Context) -> Callable[[Any], Any] 
     if not exceeds(request, context):
         return None
     return partial(refuse, code=ErrorCode.POLICY_VIOLATION, message=TOO_MANY)
-
-
-class _Encoded(NamedTuple):
-    parts: list[Part]
-    response: Any
-
-
-def _encoding(ticket: Ticket, response: Any, finish: Finish | None) -> Steps:
-    response = yield from _completed(response, finish)
-    version = answerable(ticket.key, ticket.version)
-    found = yield from response_in_steps(ticket.key, version, ticket.correlation_id, response)
-    return _Encoded(found, response)
-
-
-def _completed(response: Any, finish: Finish | None) -> Steps:
-    """The response, which may be made in steps, as may be what `finish` does with it."""
-    if type(response) is GeneratorType:
-        response = yield from response
-    steps = None if finish is None else finish(response)
-    if steps is not None:
-        yield from steps
-    return response
 
 
 def _resumed(deferred: Deferred, context: Context) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from tidelog.alarms import NEVER, Alarms, Woken
 from tidelog.api.records.sessions import ANY_CHANGE, FOLLOWER_CHANGE
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.listeners import is_shared
 from tidelog.coordinator.transaction import markers
 from tidelog.effects import CONTROLLER, UNATTENDED, Append, Close, Effect, Event, PeerRequest, Reply, Stop, Store
 from tidelog.errors import ProtocolViolation
@@ -21,7 +22,7 @@ from tidelog.node.authentication import sasl_login
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
-from tidelog.node.peers import FORWARDING, VERSIONS, Peers
+from tidelog.node.peers import FORWARDING, VERSIONS, Peers, client_id
 from tidelog.node.purgatory import Purgatory
 from tidelog.node.stopping import Stopping
 from tidelog.node.store import StoreCalls
@@ -81,9 +82,9 @@ class Node:
         broker.certificates = certificates
         self.replicas = broker.replicas
         given = (broker.inter_broker_listener, broker.sasl, broker.authorizer)
-        self.dispatch = Dispatch(broker, self.purgatory, self._effects, *given)
+        self.dispatch = Dispatch(broker, self.purgatory, self._effects, *given, is_shared=is_shared(config))
         self.peers = Peers(
-            f"broker-{broker.broker_id}",
+            client_id(broker.broker_id),
             self._endpoint,
             self._out,
             config.request_timeout_ms,

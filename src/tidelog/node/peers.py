@@ -262,6 +262,15 @@ class Peers:
         return min([c.sent[0].deadline for c in self._by_connection.values() if c.sent], default=None)
 
 
+def client_id(broker_id: int) -> str:
+    """The client id of what this broker sends to others."""
+    return f"broker-{broker_id}"
+
+
+def is_id_of_broker(client_id: str | None) -> bool:
+    return client_id is not None and client_id.startswith("broker-") and client_id[7:].isdecimal()
+
+
 FORWARDING = "forward"
 FORWARD_RETRY_MS = 50
 FORWARD_TIMEOUT_MS = 30_000

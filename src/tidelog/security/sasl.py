@@ -75,6 +75,7 @@ class SaslListener:
         broker, a user that does not exist would be known by its salts, which differ. `now` is the wall clock (ms)."""
         self.mechanisms: Sequence[str] = config.sasl_enabled_mechanisms
         self.max_reauth_ms = {name: config.of_mechanism(name).connections_max_reauth_ms for name in self.mechanisms}
+        self.max_receive_size = config.sasl_server_max_receive_size
         self.failure_delay_ms = config.connection_failed_authentication_delay_ms
         self._accounts = accounts
         self._entropy = entropy

@@ -51,7 +51,7 @@ def _hand_over(request: AlterRequest, context: Context) -> Any:
 def _store_problem(request: AlterRequest, context: Context) -> str | None:
     """Why this broker could not use the key and trust stores that a client requests for it."""
     broker = context.broker
-    if broker.certificates is None or context.listener == broker.inter_broker_listener:
+    if broker.certificates is None or context.from_broker:
         return None
     for resource in request.resources:
         names_stores = any(base_name(config.name).startswith(STORES) for config in resource.configs)
@@ -72,7 +72,7 @@ def _is_for_another_broker(request: AlterRequest, context: Context) -> bool:
     own = str(context.broker.broker_id)
     return (
         bool(request.resources)
-        and context.listener != context.broker.inter_broker_listener
+        and not context.from_broker
         and all(
             resource.resource_type == BROKER and resource.resource_name.isdecimal() and resource.resource_name != own
             for resource in request.resources

@@ -113,9 +113,8 @@ def _submit(request: Any, context: Context) -> Pending:
 
 
 def _is_broker(context: Context) -> bool:
-    """Whether the connection is a broker's, which is believed who requested what it forwards. Clients can be on its
-    listener, too (`inter.broker.listener.name`); those have an access if there is an authorizer."""
-    return context.listener == context.broker.inter_broker_listener and context.access is None
+    """Whether a broker sent it, which is believed who requested what it forwards."""
+    return context.from_broker and context.access is None
 
 
 def owner_of(request: CreateDelegationTokenRequest, context: Context) -> Principal:

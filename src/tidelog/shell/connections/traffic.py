@@ -82,6 +82,7 @@ class Traffic:
         self._observer = observer
         self._tls = tls
         self._inter_broker = listeners.inter_broker_listener(config)
+        self._is_shared = listeners.is_shared(config)
         self.broker_handshakes = Handshakes(loop)
         """With other brokers, in both directions: however many clients come, brokers reach each other."""
         self._client_handshakes = Handshakes(loop)
@@ -99,7 +100,7 @@ class Traffic:
     def add(self, number: int, sock: socket | TlsStream, listener: str, host: str, principal: str) -> None:
         """Take over a connected socket."""
         limit = self._limits.get(listener)
-        is_limited = number > 0 and listener != self._inter_broker
+        is_limited = number > 0 and (listener != self._inter_broker or self._is_shared)
         buffers = self.arrivals.buffers if is_limited else self._broker_buffers
         if limit is None:
             reader = FrameReader(self._frame_limit, buffers)
