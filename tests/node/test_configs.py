@@ -1,5 +1,6 @@
 """The mirror of `/config` against the tree itself: whatever happens, in the end it says what stands there."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -120,6 +121,23 @@ def test_a_topic_that_is_not_held_here_is_mirrored_too():
     ground.delete("a")
     ground.settle()
     assert ground.mirror.topic("a") == {}
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_change_is_found_after_another_program_removed_all_notifications(looks):
+    """Then the controller numbers from 0 again. `looks`: the broker has seen that there were none."""
+    ground = Ground()
+    ground.create("a", {})
+    for value in ("1", "2"):
+        ground.alter("topics/a", {"retention.ms": value})
+        ground.settle()
+    ground.controller.apply([Delete(tree.config_change_path(number)) for number in range(2)])
+    if looks:
+        ground.settle()
+    ground._number = 0
+    ground.alter("topics/a", {"retention.ms": "3"})
+    ground.settle()
+    assert ground.mirror.topic("a") == {"retention.ms": "3"}
 
 
 def test_more_changes_than_are_kept_are_all_found():

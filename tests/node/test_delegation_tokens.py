@@ -1,5 +1,6 @@
 """The mirror of delegation tokens against the tree itself: whatever happens, in the end it has what stands there."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,6 +97,23 @@ def test_a_change_is_read_alone():
     ground.settle()
     assert ground.mirrored()["id-7"] == 20
     assert ground.asked < 10
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_change_is_found_after_another_program_removed_all_notifications(looks):
+    """Then the controller numbers from 0 again. `looks`: the broker has seen that there were none."""
+    ground = Ground()
+    for end in (10, 20):
+        ground.put("a", end)
+        ground.settle()
+    ground.controller.apply([Delete(tree.delegation_token_change_path(number)) for number in range(2)])
+    if looks:
+        ground.settle()
+    ground._number = 0
+    path, data = tree.delegation_token_path("a"), tree.format_delegation_token(token("a", 30))
+    ground._write("a", Write(path, data))
+    ground.settle()
+    assert ground.mirrored() == {"a": 30}
 
 
 def test_a_malformed_node_is_no_token_until_it_is_mended():

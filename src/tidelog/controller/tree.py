@@ -131,6 +131,23 @@ def change_numbers(names: Iterable[str]) -> list[int]:
     return sorted(int(digits) for digits in found if digits.isascii() and digits.isdigit())
 
 
+class Unseen(NamedTuple):
+    """Of the notifications that there are, those after the latest one that was `seen`. `missed`: others went before
+    anybody looked, so that everything must be read."""
+
+    fresh: list[int]
+    missed: bool
+    seen: int
+
+
+def unseen(numbers: Sequence[int], seen: int) -> Unseen:
+    """`numbers` ascend. Another program may remove all notifications, as Kafka 3's tools do with old ones: then the
+    controller counts from 0 again."""
+    seen = seen if numbers else -1
+    fresh = [number for number in numbers if number > seen]
+    return Unseen(fresh, fresh[0] != seen + 1 if fresh else bool(numbers) and numbers[-1] < seen, seen)
+
+
 class Registration(NamedTuple):
     """A broker as it registered itself. `clean_epoch` is the broker epoch of its last life if that ended cleanly.
     `directories_since`: every log directory of the lives with this epoch or a later one is there; an epoch above the

@@ -69,23 +69,17 @@ class AclMirror:
             return
         lists = result.values[len(_KINDS) :]
         numbers = {kind: acl_tree.change_numbers(names_of(names)) for kind, names in zip(_KINDS, lists, strict=True)}
-        # Kafka 3's tool may have removed all: then the controller counts from 0 again.
-        self._seen |= {kind: -1 for kind, known in numbers.items() if not known}
-        if self._read_all or any(self._has_gap(kind, known) for kind, known in numbers.items()):
+        found = {kind: tree.unseen(known, self._seen.get(kind, -1)) for kind, known in numbers.items()}
+        self._seen = {kind: each.seen for kind, each in found.items()}
+        if self._read_all or any(each.missed for each in found.values()):
             self._read_all = False
             self._submit(_LISTS, lambda result: self._read_everything(result, numbers))
             return
-        fresh = [(kind, n) for kind, known in numbers.items() for n in known if n > self._seen[kind]]
+        fresh = [(kind, number) for kind, each in found.items() for number in each.fresh]
         if fresh:
             self._read_notified(fresh, numbers)
         else:
             self._end_reading()
-
-    def _has_gap(self, kind: PatternType, known: Sequence[int]) -> bool:
-        """Whether notifications went before they were seen."""
-        seen = self._seen[kind]
-        fresh = [number for number in known if number > seen]
-        return (fresh[0] != seen + 1) if fresh else bool(known and known[-1] < seen)
 
     def _read_everything(self, result: StoreResult, numbers: Numbers) -> None:
         if result.outcome != "ok":

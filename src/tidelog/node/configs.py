@@ -142,8 +142,8 @@ class ConfigMirror:
         for entity in known - existing:
             self._take(entity, None)
         numbers = tree.change_numbers(changes)
-        fresh = [number for number in numbers if number > self._seen]
-        if self._read_all or (fresh and fresh[0] != self._seen + 1):
+        fresh, missed, self._seen = tree.unseen(numbers, self._seen)
+        if self._read_all or missed:
             self._read_all = False
             self._read_everything(set().union(*listed.values()), sorted(listed["users"]), numbers)
         else:
@@ -189,7 +189,7 @@ class ConfigMirror:
 
     def _finish(self, entities: Iterable[str], numbers: Sequence[int]) -> None:
         def done() -> None:
-            self._seen = max([self._seen, *numbers])
+            self._seen = numbers[-1] if numbers else -1
             self._is_reading = False
             if self._quotas_changed:
                 self._quotas_changed = False

@@ -66,8 +66,8 @@ class TokenMirror:
         for token_id in self._known - existing:
             self._take(token_id, None)
         numbers = tree.change_numbers(notifications)
-        fresh = [number for number in numbers if number > self._seen]
-        if self._read_all or (fresh and fresh[0] != self._seen + 1):
+        fresh, missed, self._seen = tree.unseen(numbers, self._seen)
+        if self._read_all or missed:
             self._read_all = False
             self._read(existing, numbers)
         elif fresh:
@@ -103,7 +103,7 @@ class TokenMirror:
         if part:
             self._submit([Read(tree.delegation_token_path(token_id)) for token_id in part], take)
             return
-        self._seen = max([self._seen, *numbers])
+        self._seen = numbers[-1] if numbers else -1
         self._is_reading = False
         if self._read_again:
             self._read_changes()
