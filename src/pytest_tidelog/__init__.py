@@ -114,6 +114,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     if cluster is not None and "tidelog_cluster" in getattr(item, "fixturenames", ()):
         cluster.heal()
         cluster.start()
+        cluster.forget_requests()
         if used:
             cluster.delete_topics(used)
 

@@ -40,6 +40,7 @@ RESTART_INTERVAL_S = 1.0
 """The minimum time between two restarts of a broker."""
 
 METADATA, METADATA_VERSION = 3, 8
+CLIENT_ID = "tidelog-up"
 NO_CONTROLLER = -1
 
 
@@ -290,7 +291,7 @@ def metadata_view(host: str, port: int, security: "Security | None" = None, *, t
         with socket.create_connection((host, port), timeout=timeout_s) as connected:
             sock = connected if security is None else security.log_in(connected, host)
             request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-            parts = encode_request(METADATA, METADATA_VERSION, 1, "tidelog-up", request)
+            parts = encode_request(METADATA, METADATA_VERSION, 1, CLIENT_ID, request)
             sock.sendall(b"".join(part for part in parts if not isinstance(part, FileSlice)))
             _, response = decode_response(METADATA, METADATA_VERSION, memoryview(receive_frame(sock)))
     except (OSError, ProtocolViolation, ApiError):

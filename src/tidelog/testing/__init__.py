@@ -3,6 +3,8 @@
 from tidelog.errors import ErrorCode
 from tidelog.testing.broker import BrokerCrashed
 from tidelog.testing.cluster import Cluster
+from tidelog.testing.history import History
 from tidelog.testing.lifecycle import ClusterClosed
+from tidelog.testing.requests import Fault, Request
 
-__all__ = ["BrokerCrashed", "Cluster", "ClusterClosed", "ErrorCode"]
+__all__ = ["BrokerCrashed", "Cluster", "ClusterClosed", "ErrorCode", "Fault", "History", "Request"]

@@ -6,9 +6,10 @@ and no other broker is affected.
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -18,6 +19,9 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
 from tidelog.shell.event_logger import EventLogger, plain_text
 from tidelog.shell.hosting import HostedBroker, Parts
+from tidelog.testing.clocks import VirtualClock
+from tidelog.testing.disks import DiskState, DisturbedDisk
+from tidelog.testing.edge import DisturbedServer, Wire
 from tidelog.testing.store_gate import StoreGate
 
 T = TypeVar("T")
@@ -25,7 +29,8 @@ T = TypeVar("T")
 START_S = 30.0
 STOP_S = 60.0
 MAX_LOG_LINES = 10_000
-PAUSED = "paused"
+PAUSED, PARTITIONED = "paused", "partitioned"
+"""Why a broker does not reach the metadata store."""
 
 
 class BrokerCrashed(Exception):
@@ -61,8 +66,21 @@ class Broker:
     same; `brokers_port`, the port of the listener between brokers, changes at each start. `logger` has its log
     lines."""
 
-    def __init__(self, number: int, folder: Path, options: Mapping[str, str], protocol: str = "PLAINTEXT") -> None:
+    def __init__(
+        self,
+        number: int,
+        folder: Path,
+        options: Mapping[str, str],
+        *,
+        protocol: str = "PLAINTEXT",
+        wire: Wire,
+    ) -> None:
         self.id = number
+        self.wire = wire
+        self.disk = DiskState()
+        self.is_cut_off = False
+        """Whether it is partitioned from the metadata store."""
+        self._clock = VirtualClock()
         self.folder = folder
         self.port = self.brokers_port = 0
         self.crashed = False
@@ -105,7 +123,12 @@ class Broker:
             self._remember(hosted.endpoints)
             began.put(None)
 
-        parts = Parts(open_store=self._gate.open_store)
+        parts = Parts(
+            server=partial(DisturbedServer, wire=self.wire, clock=self._clock),
+            disk=partial(DisturbedDisk, state=self.disk),
+            clock=self._clock.now,
+            open_store=self._gate.open_store,
+        )
         try:
             self._hosted = HostedBroker(BrokerConfig(self.properties()), self.logger, opened, parts)
             self.crashed |= self._hosted.run() != 0
@@ -164,6 +187,47 @@ class Broker:
             self._pause.end(kill=False)
             self._pause = None
             self._gate.open(PAUSED)
+
+    def set_unreachable(self, brokers: Collection[int], *, store: bool, clients: bool) -> None:
+        """Let it reach all but these brokers, and the metadata store and clients or not."""
+        self.wire.unreachable = frozenset(brokers)
+        self.wire.serves_clients = clients
+        self.is_cut_off = not store
+        if store:
+            self._gate.open(PARTITIONED)
+        else:
+            self._gate.close(PARTITIONED)
+        self._on_server(DisturbedServer.cut_unreachable)
+
+    def cut_connections(self) -> int:
+        """Close the connections of its clients; how many there were."""
+        return self._on_server(DisturbedServer.cut_connections) or 0
+
+    def cut_peer(self, broker: int) -> None:
+        """Close the connections that it opened to another broker."""
+        self._on_server(lambda server: server.cut_peer(broker))
+
+    def change_clock(self, change: Callable[[VirtualClock], None]) -> None:
+        """Change its clock, and let it do at once what is then due: no request may come in between and be in time."""
+        if not self.is_running or self.is_paused:
+            change(self._clock)
+        else:
+            self._on_server(lambda server: server.change_clock(change))
+
+    def lose_unflushed(self) -> None:
+        """Leave in its folders what a power loss would. It must be down."""
+        self.disk.lose_unflushed(BrokerConfig(self.properties()).folders)
+
+    def _on_server(self, do: Callable[[DisturbedServer], T]) -> T | None:
+        """Do this on the broker's loop; None if it is down or stands still."""
+        if not self.is_running or self.is_paused:
+            return None
+
+        def run(hosted: HostedBroker) -> T:
+            assert isinstance(hosted.server, DisturbedServer)
+            return do(hosted.server)
+
+        return self.call(run)
 
     def call(self, function: Callable[[HostedBroker], T]) -> T:
         """Call the function on the broker's loop, and return what it returns. The broker must be running."""

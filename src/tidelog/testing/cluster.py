@@ -1,9 +1,9 @@
 """`Cluster`: brokers of one cluster in the caller's process, on free ports, in a temporary folder."""
 
-from tidelog.testing.topics import Topics
+from tidelog.testing.assertions import Assertions
 
 
-class Cluster(Topics):
+class Cluster(Assertions):
     """`with Cluster(brokers=3, min_insync_replicas=2) as cluster:` and clients connect to `cluster.bootstrap`; in
     coroutines, `async with`.
 
@@ -13,8 +13,3 @@ class Cluster(Topics):
 
     docs/testing.md describes every method, and what clients then see.
     """
-
-    def heal(self) -> None:
-        """End all faults: paused brokers go on. Brokers that are down stay down: `start` starts them."""
-        self._check_open()
-        self.resume()

@@ -14,9 +14,12 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.shell.secure_folder import PROTOCOL, SecureFolder
 from tidelog.shell.store import scram_users
 from tidelog.shell.store.store_address import address_of
+from tidelog.shell.supervisor import CLIENT_ID as STARTING_CLIENT_ID
 from tidelog.shell.supervisor import cluster_options, is_complete, metadata_view
 from tidelog.shell.transport import Admin
 from tidelog.testing.broker import START_S, Broker, BrokerCrashed
+from tidelog.testing.edge import Wire
+from tidelog.testing.requests import Fault
 
 if TYPE_CHECKING:
     from tidelog.shell.client_security import Security
@@ -68,8 +71,16 @@ class Lifecycle:
             self.security.check(given)
             everywhere = {**self.security.token_options(), **everywhere, **self.security.options()}
         protocol = PROTOCOL if secure else "PLAINTEXT"
+        self._faults: list[Fault] = []
         self.brokers = [
-            Broker(number, self.folder / f"broker-{number}", everywhere, protocol) for number in range(brokers)
+            Broker(
+                number,
+                self.folder / f"broker-{number}",
+                everywhere,
+                protocol=protocol,
+                wire=Wire(number, self._broker_at, spared=(CLIENT_ID, STARTING_CLIENT_ID)),
+            )
+            for number in range(brokers)
         ]
         self._client_security: Security | None = None
         clusters.add(self)
@@ -119,6 +130,9 @@ class Lifecycle:
             address = address_of(BrokerConfig(self.brokers[0].properties()))
             scram_users.add(address, [self.security.administrator()], only_missing=True)
             self._client_security = self.security.client_security()
+        for each in wanted:
+            if each.is_cut_off and not each.is_running:
+                raise RuntimeError(f"broker {each.id} cannot start while it is partitioned; call heal() first")
         began = [each.start() for each in wanted if not each.is_running]
         for queue in began:
             error = queue.get(timeout=START_S)
@@ -170,9 +184,18 @@ class Lifecycle:
         """The brokers that can be asked."""
         return [broker for broker in self.brokers if broker.is_running and not broker.is_paused]
 
+    @property
+    def _reachable(self) -> list[Broker]:
+        """Those among them that know the cluster as it is."""
+        return [broker for broker in self._answering if not broker.is_cut_off]
+
+    def _broker_at(self, port: int) -> int:
+        """The broker whose inter-broker listener has this port, -1 if there is none."""
+        return next((broker.id for broker in self.brokers if broker.brokers_port == port), -1)
+
     def wait_ready(self, within_s: float = START_S) -> None:
         """Wait until the metadata of each running broker lists all running ones, and a controller among them."""
-        running = self._answering
+        running = self._reachable
         wanted = frozenset(broker.id for broker in running)
         deadline = time.monotonic() + within_s
         for broker in running:
@@ -190,8 +213,8 @@ class Lifecycle:
     def admin(self) -> Admin:
         """A client that sends any request: `with cluster.admin() as admin: admin.ask(DescribeClusterRequest())`."""
         self._check_open()
-        answering = ",".join(broker.address for broker in self._answering)
-        return Admin(answering or self.bootstrap, **self._own_client)
+        reachable = ",".join(broker.address for broker in self._reachable)
+        return Admin(reachable or self.bootstrap, **self._own_client)
 
     def close(self) -> None:
         """Kill all brokers, and delete the data if its folder is temporary."""

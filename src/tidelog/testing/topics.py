@@ -68,10 +68,11 @@ class Topics(Lifecycle):
         """The brokers in the partition's in-sync set."""
         return set(self._partition(topic, partition).isr_nodes)
 
-    def _partition(self, topic: str, partition: int) -> MetadataResponsePartition:
-        """The partition as the first broker that answers knows it."""
+    def _partition(self, topic: str, partition: int, broker: int | None = None) -> MetadataResponsePartition:
+        """The partition as this broker knows it, or the first one that answers and is not cut off."""
         with self.admin() as admin:
-            found = _described(admin, topic, self._answering[0].id).partitions
+            asked = self._reachable[0].id if broker is None else broker
+            found = _described(admin, topic, asked).partitions
         numbers = [each.partition_index for each in found]
         if not numbers:
             raise ValueError(f"topic {topic!r} does not exist")

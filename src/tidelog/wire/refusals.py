@@ -65,7 +65,12 @@ ENTRIES: dict[int, tuple[Entries, ...]] = {
             "responses",
             "topic",
             "topic_id",
-            inner=entries_of("partitions", "partitions", "partition=partition_index", fixed=(("high_watermark", -1),)),
+            inner=entries_of(
+                "partitions",
+                "partitions",
+                "partition=partition_index",
+                fixed=(("high_watermark", -1), ("records", b"")),  # librdkafka rejects null
+            ),
         ),
     ),
     2: (entries_of("topics", "topics", "name", inner=_OFFSETS),),
