@@ -59,7 +59,8 @@ GIVEN_ELSEWHERE = frozenset(
 """A flag names the brokers, and records are bytes."""
 
 _IGNORED = WITHOUT_EFFECT | PRODUCERS_WITHOUT_EFFECT | CONSUMERS_WITHOUT_EFFECT | GIVEN_ELSEWHERE
-_OTHER_MECHANISMS = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "sasl.client.callback.")
+OF_LOGINS = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "sasl.client.callback.")
+"""How the options of logins begin: those that Tidelog's clients do not have are without effect."""
 _PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -92,7 +93,7 @@ def _is_of_other_clients(name: str) -> bool:
     kinds = (AdminOptions, ProducerOptions, ConsumerOptions)
     return (
         name in _IGNORED
-        or name.startswith(_OTHER_MECHANISMS)
+        or name.startswith(OF_LOGINS)
         or any(name == each.name.replace("_", ".") for kind in kinds for each in fields(kind))
     )
 

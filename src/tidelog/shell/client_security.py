@@ -6,6 +6,7 @@ and SCRAM, this one with a delegation token, too (`tokenauth="true"`).
 """
 
 import os
+import re
 import socket
 import ssl
 from base64 import b64encode
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 HANDSHAKE, AUTHENTICATE = 17, 36
 VERSIONS = {HANDSHAKE: 1, AUTHENTICATE: 2}
+
+_OF_CERTIFICATE = re.compile("ALERT_(CERTIFICATE|BAD_CERTIFICATE|UNSUPPORTED_CERTIFICATE|UNKNOWN_CA)")
+"""The alerts that are about the client's certificate, as OpenSSL names them."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,14 @@ class Security:
             secured.close()
             raise
         return secured
+
+    def refusal(self, problem: Exception, host: str) -> InvalidOption | None:
+        """Why the connection failed, if the broker refused this client's certificate, or that it has none. With TLS 1.3
+        that is an alert after the handshake."""
+        if not isinstance(problem, ssl.SSLError) or not _OF_CERTIFICATE.search(problem.reason or ""):
+            return None
+        why = problem.reason.partition("ALERT_")[2].replace("_", " ").lower()
+        return InvalidOption(f"ssl.keystore.location: {host} does not accept the client's certificate: {why}")
 
     def _authenticate(self, sock: socket.socket | TlsStream, host: str) -> None:
         response = _call(sock, HANDSHAKE, SaslHandshakeRequest(mechanism=self.mechanism), self.client_id)

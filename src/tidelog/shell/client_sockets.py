@@ -181,6 +181,7 @@ class Sockets:
             try:
                 found.sock = self._security.secure(found.sock, found.host)
             except OSError as reason:
+                self._check_refusal(found, reason)
                 self._remove(found.connection)
                 return self.client.connect_failed(found.connection, str(reason), now())
             except (ApiError, InvalidOption):
@@ -207,11 +208,19 @@ class Sockets:
             frames = found.reader.received(count)
         except (BlockingIOError, InterruptedError):
             return []
-        except (OSError, ProtocolViolation):
+        except (OSError, ProtocolViolation) as reason:
+            self._check_refusal(found, reason)
             return self._connection_lost(found)
         if not count:
             return self._connection_lost(found)
         return self.client.received(found.connection, frames, now()) if frames else []
+
+    def _check_refusal(self, found: _Socket, problem: Exception) -> None:
+        """InvalidOption if the broker does not accept the client's certificate: a retry cannot succeed."""
+        refusal = None if self._security is None else self._security.refusal(problem, found.host)
+        if refusal is not None:
+            self._remove(found.connection)
+            raise refusal
 
     def _connection_lost(self, found: _Socket) -> list[Effect]:
         self._remove(found.connection)

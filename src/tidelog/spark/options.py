@@ -61,6 +61,11 @@ def unreached(bootstrap: str, within_ms: int, error: ApiError) -> ConnectionErro
     )
 
 
+def _is_of_other_logins(kind: type[O], name: str) -> bool:
+    """Such as the names of Java classes that get a token."""
+    return name.startswith(properties.OF_LOGINS) and name.replace(".", "_") not in kind.__dataclass_fields__
+
+
 def client_options(
     kind: type[O], options: Mapping[str, str], others: AbstractSet[str], forbidden: Mapping[str, str]
 ) -> O:
@@ -78,7 +83,7 @@ def client_options(
     meant = {
         name: text.strip()
         for name, text in given.items()
-        if name not in properties.WITHOUT_EFFECT and name not in others
+        if name not in properties.WITHOUT_EFFECT and name not in others and not _is_of_other_logins(kind, name)
     }
     if meant.get(PROTOCOL, PLAINTEXT).upper() == PLAINTEXT:
         meant = {name: text for name, text in meant.items() if not name.startswith(_SECURED)}
