@@ -1,9 +1,12 @@
 """The page of a telling works in a real browser."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.lab.browser import chromium, opened
 from tests.lab.told import telling
+from tidelog.cli.main import run
 from tidelog.lab.page import write
 
 
@@ -73,3 +76,71 @@ def test_a_small_screen_scrolls_the_logs_and_not_the_page(browser, tmp_path):
     with opened(browser, tmp_path / "page.html") as page:
         page.set_viewport_size({"width": 380, "height": 700})
         assert page.evaluate("document.documentElement.scrollWidth") <= 380
+
+
+OVERFLOW = """() => {
+  const inside = (inner, outer) => inner.left >= outer.left - 1 && inner.right <= outer.right + 1
+    && inner.top >= outer.top - 1 && inner.bottom <= outer.bottom + 1;
+  const clipped = [];
+  for (const picture of document.querySelectorAll(".stage svg")) {
+    const frame = picture.getBoundingClientRect(), room = picture.parentElement.getBoundingClientRect();
+    if (frame.right > room.right + 1) clipped.push(`picture of ${frame.width} in ${room.width}`);
+    for (const each of picture.querySelectorAll(".mark text, .record rect, .party rect"))
+      if (!inside(each.getBoundingClientRect(), frame)) clipped.push(each.parentElement.textContent);
+  }
+  for (const record of document.querySelectorAll(".record")) {
+    const [box, label] = [record.querySelector("rect"), record.querySelector("text")].map((each) => each.getBoundingClientRect());
+    if (label.left < box.left - 1 || label.right > box.right + 1) clipped.push(`label ${record.textContent}`);
+  }
+  return [...clipped, ...(document.documentElement.scrollWidth > innerWidth ? ["the page"] : [])];
+}"""
+STORIES = (
+    ("loss-by-high-watermark", ("--truncation", "high_watermark")),
+    ("divergence-by-high-watermark", ("--truncation", "high_watermark", "--unclean")),
+    ("delivery-semantics", ("--knob", "semantics=at_least_once")),
+    ("consumer-offsets-grow", ()),
+)
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stories")
+    for name, flags in STORIES:
+        assert run(["lab", "run", name, *flags, "--html", str(folder / f"{name}.html")]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", [name for name, _ in STORIES])
+def test_nothing_is_clipped_at_any_width(browser, stories, name):
+    with opened(browser, stories / f"{name}.html") as page:
+        steps = int(page.locator("#slider").get_attribute("max")) + 1
+        for width, scheme in ((390, "dark"), (1280, "light"), (1920, "dark"), (390, "light")):
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 900})
+            page.keyboard.press("Home")
+            for _ in range(steps if scheme == "dark" or width == 1280 else 1):
+                assert page.evaluate(OVERFLOW) == [], (width, place(page))
+                page.keyboard.press("ArrowRight")
+            if page.locator(".stage").count() == 2:
+                first, second = (page.locator(".stage").nth(n).bounding_box() for n in (0, 1))
+                assert (first["y"] == second["y"]) == (width > 1000), "panels stack on narrow screens only"
+
+
+def test_what_is_sent_again_and_again_is_one_arrow(browser, tmp_path):
+    told = telling()
+    step = told.steps[1]
+    repeated = replace(step, messages=[step.messages[0], *step.messages, step.messages[0]])
+    write([replace(told, steps=[told.steps[0], repeated, told.steps[2]])], tmp_path / "page.html")
+    with opened(browser, tmp_path / "page.html", step=2) as page:
+        assert page.locator(".arrow").count() == len(step.messages)
+        assert page.locator(".messages li").first.inner_text().endswith(", 3 times")
+
+
+def test_a_commit_goes_to_the_coordinator_of_groups(browser, stories):
+    with opened(browser, stories / "delivery-semantics.html") as page:
+        said = []
+        for _ in range(int(page.locator("#slider").get_attribute("max")) + 1):
+            said += page.locator(".messages b").all_text_contents()
+            page.keyboard.press("ArrowRight")
+        assert "client → group coordinator " in said
+        assert "client → controller " not in said

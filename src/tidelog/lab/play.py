@@ -12,7 +12,7 @@ from tidelog.lab.language import Command, Story, StoryError, Verb
 from tidelog.lab.playback import Message
 from tidelog.lab.post import ANSWER, FOLLOWERS_QUESTIONS, Letter
 from tidelog.lab.requests import PendingRequest, StoryClient
-from tidelog.lab.stage import Stage
+from tidelog.lab.stage import CONTROLLER, Stage
 from tidelog.model import TopicPartition
 from tidelog.partition.truncation import GENERATIONS, KIP_320
 
@@ -21,6 +21,21 @@ NO_ANSWER = "no answer"
 NOT_AWAITED = "not awaited"
 WAITING = "waiting"
 ACKNOWLEDGED = "acknowledged"
+_GROUP_REQUESTS = (
+    "OffsetCommit",
+    "OffsetFetch",
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "TxnOffsetCommit",
+)
+_TRANSACTION_REQUESTS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers")
+COORDINATORS = {
+    **dict.fromkeys(_GROUP_REQUESTS, "group coordinator"),
+    **dict.fromkeys(_TRANSACTION_REQUESTS, "transaction coordinator"),
+}
+"""What the recipient of a request is to its sender, by the kind of request."""
 
 
 @dataclass(slots=True, eq=False)
@@ -139,8 +154,8 @@ class Play:
         text = self.captions.letter(letter) if self._captions is not None else ""
         if not text or self._is_noise(letter, text):
             return
-        name_of = self.stage.name_of
-        self.messages.append(Message(name_of(letter.source), name_of(letter.target), letter.kind, text, delivered))
+        source, target = (self._shown(name, letter.kind) for name in (letter.source, letter.target))
+        self.messages.append(Message(source, target, letter.kind, text, delivered))
 
     def _is_noise(self, letter: Letter, text: str) -> bool:
         """While replication goes by itself, fetches that find nothing; and what was asked of a leader that is none any
@@ -182,6 +197,12 @@ class Play:
             sent.offset = result.base_offset
             refused = f"refused with {sent.outcome}" if result.error_code else f"acknowledged at {sent.offset}"
             self.told.append(f"{sent.label}: {refused}")
+
+    def _shown(self, party: str, kind: str) -> str:
+        """The party's name. The broker beside those of the story is also the coordinator of groups and transactions; a
+        message says as what it was meant."""
+        name = self.stage.name_of(party)
+        return COORDINATORS.get(kind.removesuffix(ANSWER), name) if name == CONTROLLER else name
 
     # Brokers.
 

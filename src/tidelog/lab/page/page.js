@@ -3,7 +3,7 @@
 (() => {
   const playbacks = JSON.parse(document.getElementById("playbacks").textContent);
   const EPOCHS = ["#9ecae9", "#ffcf8a", "#b6dba0", "#e3b5d8", "#f2a59b", "#cbb9a8", "#c4c4f0", "#f0e68c"];
-  const CELL = 58, ROW = 124, TOP = 14, PARTY = 164, LANE = 25, PACE_MS = 1800;
+  const CELL = 58, MIN_CELL = 44, TIGHT_CELL = 30, ROW = 124, STACKED_ROW = 226, TOP = 14, PARTY = 164, LANE = 25, PACE_MS = 1800;
   const count = Math.max(...playbacks.map((telling) => telling.steps.length));
   const byId = (id) => document.getElementById(id);
   let at = 0, timer = null;
@@ -32,6 +32,19 @@
   const stepOf = (telling, number) => telling.steps[Math.min(number, telling.steps.length - 1)];
 
   // What stays the same from step to step: who is there, and how wide the longest log is.
+  // A message that is sent again and again in one step is one arrow.
+  for (const telling of playbacks)
+    for (const step of telling.steps) {
+      const kinds = new Map();
+      for (const message of step.messages) {
+        const key = JSON.stringify([message.source, message.target, message.kind, message.text, message.delivered]);
+        const first = kinds.get(key);
+        if (first) first.times += 1;
+        else kinds.set(key, { ...message, times: 1 });
+      }
+      step.messages = [...kinds.values()];
+    }
+
   const layouts = playbacks.map((telling) => {
     const brokers = [], others = [];
     let longest = 1, lanes = 0;
@@ -48,14 +61,29 @@
           if (!brokers.includes(party) && !others.includes(party)) others.push(party);
     brokers.sort();
     for (const record of telling.verdict.lost) longest = Math.max(longest, record.offset + 1);
-    return { brokers, others, longest, left: PARTY + 40 + Math.min(lanes, 12) * LANE, base: telling.base || 0 };
+    return { brokers, others, longest, lanes: Math.min(lanes, 12), base: telling.base || 0 };
   });
+
+  // Logs are beside the brokers where there is room, and below them where there is not. Records shrink until all fit.
+  function fit(layout, room) {
+    const edge = 14 + 4 * `LEO ${layout.longest + layout.base}`.length; // half of the widest mark
+    const beside = PARTY + 40 + layout.lanes * LANE, records = layout.longest + 0.5;
+    const cell = Math.min(CELL, (room - beside - edge) / records);
+    layout.stacked = cell < MIN_CELL;
+    layout.left = layout.stacked ? edge : beside;
+    layout.cell = layout.stacked ? Math.max(TIGHT_CELL, Math.min(CELL, (room - 2 * edge) / records)) : cell;
+    layout.row = layout.stacked ? STACKED_ROW : ROW;
+    layout.lane = layout.stacked ? Math.max(14, Math.min(LANE, (room - PARTY - 40) / Math.max(1, layout.lanes))) : LANE;
+    const arrows = PARTY + 40 + layout.lanes * layout.lane;
+    layout.width = Math.max(layout.left + records * layout.cell + edge, layout.stacked ? arrows : 0);
+  }
 
   const placeOf = (layout, party) => {
     const other = layout.others.indexOf(party);
     if (other >= 0) return TOP + other * 44 + 17;
-    return TOP + layout.others.length * 44 + layout.brokers.indexOf(party) * ROW + 50;
+    return TOP + layout.others.length * 44 + layout.brokers.indexOf(party) * layout.row + 50;
   };
+  const logAt = (layout, broker) => placeOf(layout, broker) + (layout.stacked ? 102 : 0);
 
   function drawParty(layout, name, replica) {
     const y = placeOf(layout, name);
@@ -76,16 +104,18 @@
   }
 
   function drawRecord(layout, y, record, kinds) {
-    const x = layout.left + record.offset * CELL;
+    const cell = layout.cell, x = layout.left + record.offset * cell;
     const group = svg("g", { class: `record ${kinds.join(" ")}` });
     group.append(svg("title", {}, `offset ${record.offset + layout.base}, epoch ${record.epoch}${record.synced ? "" : ", not synced to disk"}`));
-    group.append(svg("rect", { x: x + 2, y: y - 19, width: CELL - 4, height: 38, rx: 5, fill: colour(record.epoch) }));
-    group.append(text(x + CELL / 2, y + 5, record.label), text(x + CELL / 2, y + 33, record.offset + layout.base, "offset"));
+    group.append(svg("rect", { x: x + 2, y: y - 19, width: cell - 4, height: 38, rx: 5, fill: colour(record.epoch) }));
+    const label = text(x + cell / 2, y + 5, record.label);
+    label.style.fontSize = `${Math.min(13, (cell - 6) / (0.62 * Math.max(1, record.label.length)))}px`;
+    group.append(label, text(x + cell / 2, y + 33, record.offset + layout.base, "offset"));
     return group;
   }
 
   function drawMark(layout, y, offset, kind, word) {
-    const x = layout.left + offset * CELL, up = kind === "hw";
+    const x = layout.left + offset * layout.cell, up = kind === "hw";
     return svg("g", { class: `mark ${kind}` }, svg("line", { x1: x, x2: x, y1: y - (up ? 26 : 20), y2: y + (up ? 20 : 40) }),
       text(x, up ? y - 30 : y + 52, `${word} ${offset + layout.base}`));
   }
@@ -102,9 +132,9 @@
   }
 
   function drawLog(layout, replica, before, differs, lost) {
-    const y = placeOf(layout, replica.broker);
+    const y = logAt(layout, replica.broker);
     const group = svg("g", { class: replica.alive ? "" : "dead" });
-    const end = layout.left + (layout.longest + 0.5) * CELL;
+    const end = layout.left + (layout.longest + 0.5) * layout.cell;
     group.append(svg("line", { class: "lane", x1: layout.left, x2: end, y1: y + 21, y2: y + 21 }));
     const known = new Set((before ? before.records : []).map((record) => `${record.offset} ${record.epoch} ${record.label}`));
     const held = new Set();
@@ -127,10 +157,10 @@
   function drawArrow(layout, message, number, marker) {
     const shift = ((number % 6) - 2.5) * 7;
     const at = (party) => placeOf(layout, party) + (layout.brokers.includes(party) ? shift : shift / 3);
-    const from = at(message.source), to = at(message.target), x = PARTY + 18 + (number % 12) * LANE;
+    const from = at(message.source), to = at(message.target), x = PARTY + 18 + (number % 12) * layout.lane;
     const down = to > from ? 1 : -1, stop = message.delivered ? to - down * 4 : from + (to - from) * 0.62;
     const group = svg("g", { class: `arrow ${message.delivered ? "" : "held"}` });
-    group.append(svg("title", {}, `${message.kind} ${message.text}`));
+    group.append(svg("title", {}, `${message.kind} ${message.text}${message.times > 1 ? `, ${message.times} times` : ""}`));
     const turn = `M ${PARTY + 3} ${from} H ${x - 5} Q ${x} ${from} ${x} ${from + down * 5} V ${stop - down * 4}`;
     const arrive = message.delivered ? ` Q ${x} ${stop} ${x - 5} ${to} H ${PARTY + 9}` : "";
     group.append(svg("path", { d: turn + arrive, "marker-end": `url(#${marker})` }));
@@ -144,8 +174,8 @@
     const telling = playbacks[index], layout = layouts[index], step = stepOf(telling, at);
     const before = at > 0 ? telling.steps[Math.min(at, telling.steps.length) - 1] : null;
     const isLast = at >= telling.steps.length - 1;
-    const height = TOP + layout.others.length * 44 + layout.brokers.length * ROW + 4;
-    const width = layout.left + (layout.longest + 0.8) * CELL;
+    const height = TOP + layout.others.length * 44 + layout.brokers.length * layout.row + 8;
+    const width = layout.width;
     const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": step.says });
     const marker = (id, fill) => svg("marker", { id, viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 5.5, markerHeight: 5.5, orient: "auto" },
       svg("path", { d: "M0 0 L8 4 L0 8 z", style: `fill:${fill};stroke:none` }));
@@ -179,7 +209,7 @@
   function messagesOf(step) {
     return element("ol", { class: "messages" }, ...step.messages.map((message, number) =>
       element("li", { class: message.delivered ? "" : "held" }, element("span", { class: "number" }, number + 1),
-        element("b", {}, `${message.source} → ${message.target} `), `${message.kind} ${message.text}${message.delivered ? "" : " (not delivered)"}`)));
+        element("b", {}, `${message.source} → ${message.target} `), `${message.kind} ${message.text}${message.delivered ? "" : " (not delivered)"}${message.times > 1 ? `, ${message.times} times` : ""}`)));
   }
 
   function verdictOf(telling) {
@@ -195,11 +225,18 @@
     return own.says === first.says && own.why === first.why;
   });
 
+  function drawStages() {
+    const style = getComputedStyle(byId("stages")), columns = style.gridTemplateColumns.split(" ").map(parseFloat);
+    // A stage's padding and border are 34 px.
+    for (const layout of layouts) fit(layout, (columns[0] || byId("stages").clientWidth) - 34);
+    byId("stages").replaceChildren(...playbacks.map((_, index) => drawStage(index)));
+  }
+
   function show(number) {
     at = Math.max(0, Math.min(count - 1, number));
     const step = stepOf(playbacks[0], at);
     byId("story").replaceChildren(...(isShared() ? told(step) : []));
-    byId("stages").replaceChildren(...playbacks.map((_, index) => drawStage(index)));
+    drawStages();
     byId("slider").value = at;
     byId("place").value = `step ${at + 1} of ${count}, ${step.millis.toFixed(0)} ms`;
     byId("first").disabled = byId("back").disabled = at === 0;
@@ -241,6 +278,7 @@
     }
   });
 
+  addEventListener("resize", drawStages);
   byId("title").textContent = playbacks[0].title;
   byId("source").textContent = playbacks[0].source;
   for (let number = 0; number < count; number++) {
