@@ -14,8 +14,6 @@ SIZE = 1000
 RECORDS = 500_000
 PASSES = 4
 TOPIC = "encrypted"
-SEND_BUFFER = "102400"
-"""Kafka's default, which Tidelog applies only if it is given; bench/notes.md says why both have it here."""
 
 
 def tls(scale: float) -> Iterator[Measure]:
@@ -25,7 +23,7 @@ def tls(scale: float) -> Iterator[Measure]:
         keystore.write_bytes(made.issue("broker", ["127.0.0.1", "localhost"]))
         authority.write_bytes(made.certificate_pem)
         client = Librdkafka(max(int(RECORDS * scale), 10_000) // 10_000 * 10_000, SIZE, str(authority))
-        with pair(1, keystore=keystore, socket_send_buffer_bytes=SEND_BUFFER) as sides:
+        with pair(1, keystore=keystore) as sides:
             for side in sides:
                 fresh_topic(side.ports[0], TOPIC, 1, 1)
             for what, load in (("produce", _produce(client)), ("fetch", _fetch(client))):

@@ -76,6 +76,23 @@ def test_clients_and_brokers_use_tls_and_a_broker_needs_a_certificate(authority)
             nobody.recv(1)  # TLS 1.3 tells the client after its handshake
 
 
+def test_a_client_of_this_machine_has_a_small_send_buffer_with_tls(authority):
+    """It shares the processors with the broker. Linux doubles what is requested."""
+    with Cluster(brokers=1, options=authority.options()) as cluster:
+        broker = cluster.brokers[0]
+        with connect(authority, port_of(broker)), socket.create_connection(("127.0.0.1", broker.port)):
+
+            def buffers(hosted):
+                found = {each.listener: each.sock for each in hosted.server._traffic.connections.values()}
+                return {name: getattr(sock, "_sock", sock) for name, sock in found.items()}
+
+            wait_for(lambda: {"SSL", "PLAINTEXT"} <= set(on_loop(broker, buffers)), "both connections")
+            socks = on_loop(broker, buffers)
+            sizes = {name: sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) for name, sock in socks.items()}
+    assert sizes["SSL"] == 2 * 102_400
+    assert sizes["PLAINTEXT"] > 2 * 102_400
+
+
 def test_a_plain_client_and_another_authoritys_client_do_not_get_in(authority, tmp_path):
     other = Authority(tmp_path)
     with Cluster(brokers=1, options=authority.options(ssl_client_auth="required")) as cluster:

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.families.network_options import connections_by_address
 from tidelog.effects import SetConnectionLimits
@@ -32,6 +33,7 @@ PAUSE_S = 1.0
 TIMER_SLACK_S = 0.005
 """A timer may fire slightly early."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_LOCAL = ("127.", "::1")
 OnAccept = Callable[[int, socket.socket, str, str], None]
 
 
@@ -103,6 +105,8 @@ class Acceptor:
         self._hosts: Counter[str] = Counter()  # open connections of each address
         self._last_number = 0  # numbers are never reused: late effects must not reach another connection
         self._sizes = _buffer_sizes(config)
+        self._local_send_buffer = config.socket_send_buffer_bytes
+        self._encrypted = _encrypted(config)
         self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4
 
     def __repr__(self) -> str:
@@ -169,6 +173,8 @@ class Acceptor:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for option, size in self._sizes:
             sock.setsockopt(socket.SOL_SOCKET, option, size)
+        if listener in self._encrypted and host.startswith(_LOCAL):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._local_send_buffer)
         self._hosts[host] += 1
         self._last_number += 1
         self._on_accept(self._last_number, sock, listener, host)
@@ -201,12 +207,20 @@ class Acceptor:
 
 
 def _buffer_sizes(config: BrokerConfig) -> list[tuple[int, int]]:
-    """The configured buffer sizes. Kafka's default of 100 KiB is not applied: the kernel tunes better."""
+    """The configured buffer sizes. Kafka's default of 100 KiB is not applied: it limits distant clients."""
     requested = (
         ("socket.send.buffer.bytes", socket.SO_SNDBUF, config.socket_send_buffer_bytes),
         ("socket.receive.buffer.bytes", socket.SO_RCVBUF, config.socket_receive_buffer_bytes),
     )
     return [(option, size) for name, option, size in requested if name in config.explicit and size > 0]
+
+
+def _encrypted(config: BrokerConfig) -> frozenset[str]:
+    """The listeners with TLS, on which clients of this machine get the send buffer of Kafka's default: they share its
+    processors with the broker, which would encrypt megabytes before a client runs that could read them."""
+    if config.socket_send_buffer_bytes <= 0:
+        return frozenset()
+    return frozenset(each.listener for each in listeners.bound(config) if each.security.endswith("SSL"))
 
 
 def try_bind(host: str, port: int) -> None:
