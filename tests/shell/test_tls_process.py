@@ -2,6 +2,7 @@
 
 import ssl
 import threading
+import time
 
 import pytest
 from confluent_kafka import Producer
@@ -12,12 +13,16 @@ from bench.loads.librdkafka import Librdkafka
 from bench.loads.steady import Steady
 from bench.sides import Tidelog
 from bench.wire import fresh_topic
-from tests.shell.authority import Authority, connect
+from tests.shell.authority import Authority, connect, port_of
 from tests.waiting import wait_for
+from tidelog.shell.connections import handshakes
+from tidelog.testing import Cluster
 
 HELD_MS = 30_000
 """A stall, also on a busy machine. How long a produce really takes is measured, not tested: docs/security.md has figures.
 That a turn of the loop is bounded is tested without a clock (test_tls_stream.py)."""
+TURN_S = 0.05
+"""Processor time of the loop; 2 ms were measured."""
 EVERY_MS = 50
 """Rarely enough that produces do not queue up behind each other on a slow machine."""
 
@@ -33,6 +38,23 @@ def broker(authority, tmp_path):
         fresh_topic(side.ports[0], "canary", 1, 1)
         fresh_topic(side.ports[0], "stream", 1, 1)
         yield side
+
+
+def test_a_turn_of_a_thousand_handshakes_a_second_takes_little_processor_time(authority, monkeypatch):
+    """A broker in this process, so that its thread's own clock can be read: other load does not count."""
+    turns = []
+
+    def timed(handshakes):
+        begun = time.thread_time()
+        plain(handshakes)
+        turns.append(time.thread_time() - begun)
+
+    plain = handshakes.Handshakes._take_turn
+    monkeypatch.setattr(handshakes.Handshakes, "_take_turn", timed)
+    with Cluster(brokers=1, options=authority.options()) as cluster:
+        found = Handshakes(port_of(cluster.brokers[0]), 1000, 2).wait()
+    assert found["answered"] > 0
+    assert max(turns) <= TURN_S
 
 
 def test_a_thousand_handshakes_a_second_do_not_hold_up_a_producer(broker):
