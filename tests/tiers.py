@@ -29,6 +29,7 @@ EXHAUSTIVE = (
     "tests/log/test_rotten_files.py::test_every_*",
     "tests/node/test_relocation.py::test_a_crash_at_any_operation_*",
     "tests/node/test_large_answers.py::*",
+    "tests/node/test_rotten_folder.py::*",
     "tests/security/test_cve_classes.py::test_the_length_of_an_array*",
     "tests/sim/clients/test_clients.py::test_copiers_copy_exactly_once_*",
     "tests/sim/clients/test_clients.py::test_transactions_of_other_libraries",

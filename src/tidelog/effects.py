@@ -116,8 +116,8 @@ class Sync(NamedTuple):
 
 class Stretch(NamedTuple):
     """A part of a log file of `size` bytes: the batches that begin in [start, end). The first one's base offset is
-    `expected`, its last one `last`, where that is known (-1: not). `gaps`: offsets may be missing. `epochs`: the
-    leader epochs, each with its first offset."""
+    `expected`, its last one `last`, where that is known (-1: not). `offsets`: the segment contains only those. `gaps`:
+    offsets may be missing. `epochs`: the leader epochs, each with its first offset."""
 
     file: File
     start: int
@@ -125,6 +125,7 @@ class Stretch(NamedTuple):
     size: int
     expected: int
     last: int
+    offsets: range
     gaps: bool
     epochs: Sequence[tuple[int, int]]
 

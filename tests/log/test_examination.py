@@ -27,7 +27,7 @@ def cold_log(disk, **config):
 def stretch_of(log, number=0, start=0, **changed):
     segment = log.segments[number]
     epochs = tuple((entry.epoch, entry.start_offset) for entry in log.epochs)
-    whole = Stretch(segment.file, start, segment.size, segment.size, segment.base_offset, UNKNOWN, gaps=False,
+    whole = Stretch(segment.file, start, segment.size, segment.size, segment.base_offset, UNKNOWN, range(2**62), gaps=False,
                     epochs=epochs)  # fmt: skip
     return whole._replace(**changed)
 

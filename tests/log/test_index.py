@@ -41,7 +41,7 @@ def test_time_lookups_equal_a_search_of_the_list(records, timestamp):
             entries.append((time, offset))
             latest = time
     assert [index.entry(number) for number in range(len(index))] == entries
-    assert index.floor(timestamp) == max((o for t, o in entries if t <= timestamp), default=BASE)
+    assert index.floor(timestamp) == max((entry for entry in entries if entry[0] <= timestamp), default=None)
     index.truncate(offset)
     assert [index.entry(number) for number in range(len(index))] == [e for e in entries if e[1] < offset]
 

@@ -6,6 +6,7 @@ from tests.node.one_broker import CLIENT, TOPIC, TOPIC_ID, OneBroker, values
 from tidelog.config.families.security_options import STANDARD_AUTHORIZER
 from tidelog.controller import acl_tree
 from tidelog.errors import ErrorCode
+from tidelog.node.event_log import LINES_OF_ONE
 from tidelog.ports import Children, Create, Read, Write
 from tidelog.security.acls import (
     Acl,
@@ -281,6 +282,16 @@ def test_a_denial_is_logged_with_who_what_and_why(broker):
         "request": "Produce",
         "rule": "DefaultDeny",
     }
+
+
+def test_denials_of_one_principal_hide_none_of_another(broker):
+    """All of them shared twenty lines a second."""
+    for _ in range(50):
+        produce(broker, SECRET)
+    broker.connect(OTHER_BROKER, "PLAINTEXT", "User:bob")
+    produce(broker, SECRET, connection=OTHER_BROKER)
+    denied = [event.fields["principal"] for event in broker.events if event.kind == "access.denied"]
+    assert denied == ["User:alice"] * LINES_OF_ONE + ["User:bob"]
 
 
 def test_a_change_is_logged_with_who_before_after_and_result(broker):

@@ -6,6 +6,7 @@ import pytest
 
 from tests.node.one_broker import OneBroker
 from tidelog.model import GROUP_TOPIC
+from tidelog.node.event_log import LINES_OF_ALL
 from tidelog.wire.messages.cluster.controller_pushes import UpdateMetadataPartitionState, UpdateMetadataTopicState
 from tidelog.wire.messages.groups.classic_group import JoinGroupRequest, JoinGroupRequestProtocol
 
@@ -53,3 +54,14 @@ def test_the_groups_of_its_partition_are_served_on(broker):
     other = join(broker, "other")
     broker.passes(10_000)
     assert broker.answers.get(other) is not None
+
+
+def test_many_failures_do_not_flood_the_log(broker):
+    """Every one of them wrote a line."""
+    for number in range(LINES_OF_ALL + 10):
+        join(broker, f"{TOO_LONG}{number}")
+    assert sum(event.kind == "request.failed" for event in broker.events) == LINES_OF_ALL
+    broker.passes(1_000)
+    join(broker, f"{TOO_LONG} again")
+    failed = [event for event in broker.events if event.kind == "request.failed"]
+    assert failed[-1].fields["omitted"] == 10

@@ -1,6 +1,7 @@
 """Key and trust stores of TLS: their formats, Kafka's rules for options, and what a new store must have in common with
 the one that it replaces."""
 
+import base64
 import ssl
 import sys
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from tidelog.client.options import ClientOptions
 from tidelog.config.alter import check_broker
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.shell.connections import tls
+from tidelog.shell.connections.key_stores import MOST_ROUNDS
 from tidelog.shell.connections.tls_listeners import TlsListeners
 
 JKS = Path(__file__).parent / "stores"
@@ -112,6 +114,41 @@ def test_a_key_may_be_given_as_text_and_encrypted(authority):
         server_context(**options)
     with pytest.raises(InvalidOption, match="or the wrong password"):
         server_context(**options, ssl_key_password="other")
+
+
+def der(tag, *contents):
+    content = b"".join(contents)
+    length = bytes([len(content)]) if len(content) < 128 else b"\x82" + len(content).to_bytes(2)
+    return bytes([tag]) + length + content
+
+
+def encrypted_key(rounds):
+    """A key in PBES2 with PBKDF2 whose author asks for this work."""
+    number = rounds.to_bytes(rounds.bit_length() // 8 + 1)
+    derivation = der(0x30, der(6, bytes.fromhex("2a864886f70d01050c")), der(0x30, der(4, b"8 bytes."), der(2, number)))
+    cipher = der(0x30, der(6, bytes.fromhex("60864801650304012a")), der(4, bytes(16)))
+    scheme = der(0x30, der(6, bytes.fromhex("2a864886f70d01050d")), der(0x30, derivation, cipher))
+    body = base64.encodebytes(der(0x30, scheme, der(4, bytes(160)))).decode()
+    return f"-----BEGIN ENCRYPTED PRIVATE KEY-----\n{body}-----END ENCRYPTED PRIVATE KEY-----\n"
+
+
+def test_an_encrypted_key_may_not_ask_for_endless_work(authority):
+    """OpenSSL would derive the key for minutes, on the event loop."""
+    options = as_text(authority.broker.read_bytes(), b"secret")
+    for rounds in (MOST_ROUNDS + 1, 2**31 - 1, 2**40):
+        with pytest.raises(InvalidOption, match=f"encrypted with {rounds} rounds; at most {MOST_ROUNDS} are allowed"):
+            server_context(**{**options, "ssl_keystore_key": encrypted_key(rounds)}, ssl_key_password="secret")
+    with pytest.raises(InvalidOption, match="or the wrong password"):
+        server_context(**{**options, "ssl_keystore_key": encrypted_key(2_048)}, ssl_key_password="secret")
+
+
+def test_an_encrypted_key_without_definite_lengths_is_refused(authority):
+    """OpenSSL reads them, and what looks for the rounds does not."""
+    options = as_text(authority.broker.read_bytes(), b"secret")
+    body = base64.encodebytes(b"\x30\x80" + bytes(40)).decode()
+    key = f"-----BEGIN ENCRYPTED PRIVATE KEY-----\n{body}-----END ENCRYPTED PRIVATE KEY-----\n"
+    with pytest.raises(InvalidOption, match="not DER in base64"):
+        server_context(**{**options, "ssl_keystore_key": key}, ssl_key_password="secret")
 
 
 PEM = {"ssl_keystore_type": "PEM"}

@@ -23,6 +23,8 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 _VERSION = "0"
+_MAX_NUMBER = 2**63 - 1
+_MOST_DIGITS = len(str(_MAX_NUMBER))
 NO_BROKER_EPOCH = -1
 
 
@@ -46,7 +48,10 @@ def read_offsets(content: bytes, path: str) -> dict[TopicPartition, int]:
     offsets: dict[TopicPartition, int] = {}
     for fields in _entries(content, path, 3):
         topic, partition, offset = fields
-        offsets[TopicPartition(topic, _number(partition, path))] = _number(offset, path)
+        name = TopicPartition(topic, _number(partition, path))
+        if name in offsets:
+            raise CorruptLog(f"{path}: {name} is there twice")
+        offsets[name] = _number(offset, path)
     return offsets
 
 
@@ -56,12 +61,7 @@ def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def read_epochs(content: bytes, path: str) -> list[tuple[int, int]]:
-    if not content.endswith(b"\n"):
-        raise CorruptLog(f"{path}: the last line has no end")  # its last number may lack digits
-    entries = [(_number(epoch, path), _number(start, path)) for epoch, start in _entries(content, path, 2)]
-    if any(epoch < 0 or start < 0 for epoch, start in entries):
-        raise CorruptLog(f"{path}: a negative epoch or offset")
-    return entries
+    return [(_number(epoch, path), _number(start, path)) for epoch, start in _entries(content, path, 2)]
 
 
 def format_partition_metadata(topic_id: bytes) -> bytes:
@@ -122,6 +122,8 @@ def _checkpoint(lines: Iterable[str]) -> bytes:
 
 
 def _entries(content: bytes, path: str, width: int) -> list[list[str]]:
+    if not content.endswith(b"\n"):
+        raise CorruptLog(f"{path}: the last line has no end")  # its last number may lack digits
     lines = _text(content, path).splitlines()
     if not lines or lines[0].strip() != _VERSION:
         raise CorruptLog(f"{path}: version {lines[0] if lines else ''!r} is not known")
@@ -151,7 +153,7 @@ def _split(line: str, separator: str, path: str) -> tuple[str, str]:
 
 
 def _number(text: str, path: str) -> int:
-    try:
+    """An ID, an epoch, an offset or a count: none is negative, and all fit into 64 bits."""
+    if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) <= _MAX_NUMBER:
         return int(text)
-    except ValueError:
-        raise CorruptLog(f"{path}: {text!r} is not a number") from None
+    raise CorruptLog(f"{path}: {text!r} is not a number")

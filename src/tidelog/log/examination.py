@@ -1,7 +1,8 @@
 """Verifying the batches in a range of a log file; runs on a thread.
 
 The checksum covers everything except base offset, length and leader epoch. Offsets must follow each other, and epochs
-must be those of the log's epoch cache. A fault found only by these is not `sure`: another replica decides.
+must be those of the log's epoch cache. A fault found only by these is not `sure`: another replica decides. Offsets that
+cannot be in the segment are surely wrong: a reader would continue far behind the end.
 """
 
 from typing import NamedTuple
@@ -55,7 +56,8 @@ def examine(stretch: Stretch) -> Verdict:
         else:
             reason = _contradiction(batch, expected, stretch, is_first=position == stretch.start)
             if reason:
-                faults.append(Fault(position, offset, batch.length, reason, sure=False))
+                is_elsewhere = batch.base_offset not in stretch.offsets or batch.last_offset not in stretch.offsets
+                faults.append(Fault(position, offset, batch.length, reason, sure=is_elsewhere))
             expected = expected + batch.last_offset_delta + 1 if reason and expected >= 0 else batch.next_offset
         position += batch.length
     return Verdict(position, tuple(faults))
@@ -95,6 +97,8 @@ class _Pages:
 
 def _contradiction(batch: BatchHeader, expected: int, stretch: Stretch, *, is_first: bool) -> str:
     """What is wrong with the fields that the checksum does not cover; empty if nothing is."""
+    if batch.base_offset not in stretch.offsets or batch.last_offset not in stretch.offsets:
+        return f"offsets {batch.base_offset} to {batch.last_offset}, which are not those of the segment"
     if batch.base_offset < expected or (expected >= 0 and batch.base_offset > expected and not stretch.gaps):
         return f"offset {batch.base_offset} where {expected} was due"
     if is_first and stretch.last >= 0 and batch.last_offset != stretch.last:

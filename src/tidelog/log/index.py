@@ -111,10 +111,11 @@ class TimeIndex:
         self.content += _TIME_ENTRY.pack(timestamp, offset - self.base_offset)
         return True
 
-    def floor(self, timestamp: int) -> int:
-        """An offset such that no record before its batch has a timestamp of at least `timestamp`."""
+    def floor(self, timestamp: int) -> tuple[int, int] | None:
+        """The last entry that is not later than `timestamp`: no record before the batch with its offset has a later
+        timestamp. None if all are later."""
         slot = bisect_right(range(len(self)), timestamp, key=self._timestamp) - 1
-        return self.entry(slot)[1] if slot >= 0 else self.base_offset
+        return self.entry(slot) if slot >= 0 else None
 
     def truncate(self, offset: int) -> None:
         """Keep the entries below `offset`."""

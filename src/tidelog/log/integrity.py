@@ -131,8 +131,22 @@ def _segment_of(log: Log, offset: int, piece: FileSlice) -> Segment:
             raise Unsound(segment, fault=fault)
         if not segment.sound.stretches.cover(way, segment.size):
             raise _unexamined(log, segment, offset, segment.size)
+        _check_end(log, number)
         number += 1
     return segment
+
+
+def _check_end(log: Log, number: int) -> None:
+    """Nothing was found in a segment to whose offsets the reader's belongs. Unless the log is compacted, its file lost
+    its end: Unsound, but not surely, because the log may have been compacted once."""
+    segment = log.segments[number]
+    is_believed = segment.sound.stretches.cover(segment.size, segment.size + 1)
+    if is_believed or "compact" in log.config.cleanup_policy:
+        return
+    end, due = segment.next_offset(), log.segments.end_of(number, log.log_end_offset)
+    if end < due:
+        reason = f"the records from offset {end} to {due - 1} are missing"
+        raise Unsound(segment, fault=Fault(segment.size, end, 0, reason, sure=False))
 
 
 def _unexamined(log: Log, segment: Segment, offset: int, end: int) -> Unsound:
@@ -146,6 +160,7 @@ def _unexamined(log: Log, segment: Segment, offset: int, end: int) -> Unsound:
         segment.size,
         expected=segment.base_offset if not start else UNKNOWN,
         last=UNKNOWN if last is None else last,
+        offsets=range(segment.base_offset, _end_of(log, segment)),
         gaps="compact" in log.config.cleanup_policy,
         epochs=tuple((entry.epoch, entry.start_offset) for entry in log.epochs),
     )
@@ -159,7 +174,7 @@ def splice(log: Log, segment: Segment, fault: Fault, records: Buffer) -> int | N
     A crash during the write leaves bytes that are still damaged, and are found again.
     """
     view = memoryview(records)
-    end = _fitting(segment, fault, view)
+    end = _fitting(log, segment, fault, view)
     if end is None:
         return None
     start = fault.position
@@ -167,18 +182,29 @@ def splice(log: Log, segment: Segment, fault: Fault, records: Buffer) -> int | N
     if is_new:
         segment.file.write(start, view[:end])
         log.changed_in_place(segment)
+        if start == segment.size:
+            segment.size += end
+            segment.cool()  # its indexes did not have these records
     mark_sound(log, segment, start, start + end)
     return end if is_new else 0
 
 
-def _fitting(segment: Segment, fault: Fault, records: memoryview) -> int | None:
+def _end_of(log: Log, segment: Segment) -> int:
+    """One past the last offset that the segment may contain."""
+    return log.segments.end_of(log.segments.floor(segment.base_offset), log.log_end_offset)
+
+
+def _fitting(log: Log, segment: Segment, fault: Fault, records: memoryview) -> int | None:
     """The number of bytes that fit."""
+    is_at_end = fault.position == segment.size
     try:
         for batch in batches(records):
             check_crc(records, batch)
             if batch.position == 0 and not batch.base_offset <= fault.offset <= batch.last_offset:
                 return None
-            if _continues(segment, fault.position + batch.end, batch):
+            if is_at_end and batch.next_offset == _end_of(log, segment):
+                return batch.end
+            if not is_at_end and _continues(segment, fault.position + batch.end, batch):
                 return batch.end
     except ApiError:
         return None

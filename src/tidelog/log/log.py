@@ -79,6 +79,7 @@ class Log:
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.snapshots = loaded.snapshots
+        self.wrong_start = loaded.wrong_start
         self.failed = False
         """The disk failed in the middle of a change, or the log was deleted: it only serves what it has."""
         self.cleaned_to = 0

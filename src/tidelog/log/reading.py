@@ -14,7 +14,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
 from tidelog.log.transactions import Aborted
 from tidelog.ports import Buffer
-from tidelog.wire.records import BatchHeader, header, payload_of, skimmed
+from tidelog.wire.records import BatchHeader, check_crc, header, payload_of, skimmed
 
 
 def read(
@@ -137,8 +137,7 @@ def _first_at(segments: Segments, timestamp: int, start: int, known: Known) -> T
         segment = segments[number]
         if segment.largest_timestamp[0] < timestamp:
             continue
-        position = segment.offsets.floor(max(segment.times.floor(timestamp), start))
-        for batch in walk(segment.file, position, segment.size):
+        for batch in walk(segment.file, segment.place_of(timestamp, start), segment.size):
             if batch.max_timestamp < timestamp or batch.last_offset < start:
                 continue
             found = _look_up(segment, batch, timestamp, start, known)
@@ -160,7 +159,8 @@ def _latest(segments: Segments, known: Known) -> TimedOffset | None:
     timestamp, last_offset = segment.largest_timestamp
     if timestamp < 0:
         return None
-    for batch in walk(segment.file, segment.offsets.floor(last_offset), segment.size):
+    at = segment.locate(last_offset)
+    for batch in walk(segment.file, at.position if at else 0, segment.size):
         if batch.latest_timestamp == timestamp:
             if batch.is_log_append_time:  # all records have the same timestamp, and the last one counts
                 return _last_of(batch)
@@ -172,8 +172,9 @@ def _look_up(segment: Segment, batch: BatchHeader, timestamp: int, start: int, k
     if batch in known:
         return known[batch]
     data = segment.file.read(batch.position, batch.length)
+    check_crc(data, found := header(data))  # the answer depends on the timestamps of its records
     try:
-        payload = small_payload(data, header(data))
+        payload = small_payload(data, found)
     except LargeBatch:
         raise Unread(batch, data, timestamp, start) from None
     return _look_up_in(payload, batch, timestamp, start)

@@ -26,7 +26,6 @@ from tidelog.log.checkpoints import (
     read_partition_metadata,
 )
 from tidelog.log.epochs import EpochCache, EpochRun, agreed
-from tidelog.log.index import MAX_RELATIVE_OFFSET
 from tidelog.log.interrupted import finish_replacement, remove_all
 from tidelog.log.producers import EndedTransaction, Producers
 from tidelog.log.scan import walk, whole_batches
@@ -54,6 +53,8 @@ class Loaded(NamedTuple):
     repaired: list[str]
     dirty: bool
     truncation_markers: TruncationMarkers
+    wrong_start: int | None = None
+    """A log start from the checkpoint that was not believed."""
 
 
 def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clean: bool, now: Time) -> Loaded:
@@ -73,6 +74,9 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
 
     first = _first_unverified(segments, recovery_point, clean=clean)
     unverified = first < len(segments)
+    wrong_start = log_start_offset if clean and _contradicts(segments, entries or [], log_start_offset) else None
+    if wrong_start is not None:
+        log_start_offset = (entries or [(0, segments.base_offset)])[0][1]
     trusted = min(recovery_point, segments[first].base_offset) if unverified else 2**63 - 1
     if is_torn:
         epochs = agreed(epochs, _runs_of(segments, first))
@@ -111,6 +115,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
         repaired=repaired,
         dirty=unverified,
         truncation_markers=truncation_markers,
+        wrong_start=wrong_start,
     )
 
 
@@ -122,6 +127,17 @@ def _first_unverified(segments: Segments, recovery_point: int, *, clean: bool) -
     if not clean:
         return segments.floor(recovery_point)
     return len(segments) if _ends_whole(segments[-1]) else len(segments) - 1
+
+
+def _contradicts(segments: Segments, entries: Sequence[tuple[int, int]], start: int) -> bool:
+    """Whether the log's start in the checkpoint cannot be what a clean stop left: the first epoch moves with the start,
+    to the same offset or to the batch that contains it. A larger start would hide records, or delete the log."""
+    if not segments or not entries or start <= max(entries[0][1], segments.base_offset):
+        return False
+    with suppress(CorruptLog):
+        batch = segments[segments.floor(start)].batch_at(start)
+        return batch is None or batch.base_offset > entries[0][1]
+    return False
 
 
 def _activate_last(
@@ -227,13 +243,14 @@ def _extend_runs(runs: list[EpochRun], batch: BatchHeader) -> None:
 
 
 def _ends_whole(segment: Segment) -> bool:
-    """Whether the file ends where its last batch does, as after a clean stop."""
+    """Whether the file ends where its last batch does, as after a clean stop, and its indexes end with its batches."""
     size = segment.size
     try:
         segment.next_offset()
+        whole = segment.size == size and segment.last_entries_hold()
     except CorruptLog:
-        return False
-    whole, segment.size = segment.size == size, size
+        whole = False
+    segment.size = size
     return whole
 
 
@@ -277,9 +294,13 @@ def _trim_overlap(segments: Segments, first: int, recovery_point: int) -> list[s
     if not is_verified or _ends_at(segments, first, recovery_point):
         size = before.size
         before.clear_indexes()
+        expected = before.base_offset
         for batch in walk(before.file, 0, size, torn=True):
             if batch.base_offset >= base:
                 break
+            if not before.follows(batch, expected):
+                raise CorruptLog(f"{before.path(names.LOG)}: offset {batch.base_offset} at byte {batch.position}")
+            expected = batch.next_offset
             before.note(batch.length, batch.last_offset, batch.latest_timestamp)
         if before.size < size:
             before.file.truncate(before.size)
@@ -303,15 +324,13 @@ def _recover_segment(segment: Segment, runs: list[EpochRun]) -> tuple[int, bool,
     file = segment.file
     segment.clear_indexes()
     segment.transactions.truncate(0)
-    bound = segment.base_offset + MAX_RELATIVE_OFFSET
     for batch in whole_batches(file, size):
-        last_offset = batch.base_offset + batch.last_offset_delta
-        if not expected <= batch.base_offset <= last_offset <= bound:
-            break  # the checksum does not cover the base offset
-        segment.note(batch.length, last_offset, batch.latest_timestamp)
+        if not segment.follows(batch, expected):
+            break
+        segment.note(batch.length, batch.last_offset, batch.latest_timestamp)
         _extend_runs(runs, batch)
         compacted = compacted or batch.base_offset > expected
-        expected = last_offset + 1
+        expected = batch.next_offset
     if segment.size < size:
         file.truncate(segment.size)
         file.sync()  # or a power loss could bring the old tail back behind new records
@@ -323,7 +342,7 @@ def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int, s
     their paths."""
     repaired = []
     for number, segment in enumerate(list(segments)[:count]):
-        is_wrong = segment.has_aborted and not segment.transactions.is_sane(segment.base_offset)
+        is_wrong = segment.has_aborted and not _holds_transactions(segments, number)
         if is_wrong or number == stale:
             segment.transactions.truncate(0)
             producers = rebuild_producers(segments, snapshots, segment.base_offset)
@@ -333,6 +352,29 @@ def _repair_transactions(segments: Segments, snapshots: Snapshots, count: int, s
             if not segment.is_active:
                 segment.cool()
     return repaired
+
+
+def _holds_transactions(segments: Segments, number: int) -> bool:
+    """Whether the transaction index, which has no checksum, agrees with the batches: each entry ends with the marker
+    that aborted it, and begins with a batch of its producer, unless that was removed since."""
+    segment = segments[number]
+    if not segment.transactions.is_sane(segment.base_offset):
+        return False
+    with suppress(CorruptLog):  # the batches are damaged, and that is reported when they are read
+        for entry in segment.transactions:
+            end = segment.batch_at(entry.last_offset)
+            if end is None or (end.base_offset, end.producer_id) != (entry.last_offset, entry.producer_id):
+                return False
+            marker = marker_of(segment.file.read(end.position, end.length))
+            first = segments[segments.floor(entry.first_offset)].batch_at(entry.first_offset)
+            is_first = (
+                first is None
+                or first.base_offset > entry.first_offset
+                or ((first.base_offset, first.producer_id) == (entry.first_offset, entry.producer_id))
+            )
+            if marker is None or marker.committed or not is_first:
+                return False
+    return True
 
 
 def rebuild_producers(

@@ -266,6 +266,36 @@ class Segment:
                 return found.position
         return self.offsets.floor(offset)
 
+    def place_of(self, timestamp: int, start: int) -> int:
+        """A position such that no record from `start` on and before it has a timestamp of at least `timestamp`. Raises
+        CorruptLog."""
+        entry = self.times.floor(timestamp)
+        if entry is not None and not self._own_indexes and not self._is_of_batch(entry):
+            self.rebuild_indexes()
+            entry = self.times.floor(timestamp)
+        at = self.locate(max(start, self.base_offset if entry is None else entry[1]))
+        return at.position if at else self.size
+
+    def _is_of_batch(self, time_entry: tuple[int, int]) -> bool:
+        """Whether this entry of the time index, which has no checksum, is that of a batch. Raises CorruptLog."""
+        timestamp, offset = time_entry
+        batch = self.batch_at(offset)
+        return batch is not None and batch.base_offset <= offset and batch.latest_timestamp == timestamp
+
+    def last_entries_hold(self) -> bool:
+        """Whether the last entries of the indexes are those of batches: appending relies on them, and so does the
+        deletion of old segments. Raises CorruptLog."""
+        last = self.offsets.last
+        if last is not None:
+            batch = next(walk(self.file, last[1], self.size), None)
+            if batch is None or batch.last_offset != last[0]:
+                return False
+        return self._is_time_index_whole()
+
+    def follows(self, batch: BatchHeader, expected: int) -> bool:
+        """Whether the batch can be in this segment, at `expected` or behind it: no checksum covers its base offset."""
+        return expected <= batch.base_offset <= batch.last_offset <= self.base_offset + MAX_RELATIVE_OFFSET
+
     def next_offset(self) -> int:
         """One past the last offset. Also measures a file of unknown content: `size` becomes the size of its whole
         batches."""
@@ -274,6 +304,8 @@ class Segment:
         last = self.offsets.last
         end, offset = last[1] if last else 0, self.base_offset
         for batch in walk(self.file, end, self.size, torn=True):
+            if not self.follows(batch, offset):
+                raise CorruptLog(f"{self.path(names.LOG)}: offset {batch.base_offset} at byte {batch.position}")
             end, offset = batch.end, batch.next_offset
         self.size = end
         return offset
@@ -324,8 +356,18 @@ class Segment:
             return
         self._offsets, self._times = offsets, times
         self._own_indexes = False
+        with suppress(CorruptLog):  # reported when it is read
+            if not self._is_time_index_whole():
+                self.rebuild_indexes()
         if self.tail is None:
             self.warm.touch(self)
+
+    def _is_time_index_whole(self) -> bool:
+        """Whether its last entry is that of a batch: the segment is deleted by that. Raises CorruptLog."""
+        latest = self.times.last
+        if latest is not None:
+            return self._is_of_batch(latest)
+        return not self.size or next(walk(self.file, 0, self.size)).latest_timestamp < 0
 
     def _content(self, kind: str) -> bytes:
         try:
@@ -345,18 +387,24 @@ class Segment:
         """Rebuild the indexes from the batch headers. Raises CorruptLog if they are damaged: the indexes are then
         unchanged, or, if there were none, cover the headers before the damage."""
         file, size = self.file, self.size
-        before = self._offsets, self._times, self._timestamp
+        before = self._offsets, self._times, self._timestamp, self._own_indexes, self.unindexed
+        # The tail has the positions of the last batches, and of all of these: none may be missing among them.
+        tail, self.tail = self.tail, None
         self.clear_indexes()
+        expected = self.base_offset
         try:
             for batch in walk(file, 0, size):
-                self.note(batch.length, batch.base_offset + batch.last_offset_delta, batch.latest_timestamp)
+                if not self.follows(batch, expected):
+                    raise CorruptLog(f"{self.path(names.LOG)}: offset {batch.base_offset} at byte {batch.position}")
+                self.note(batch.length, batch.last_offset, batch.latest_timestamp)
+                expected = batch.next_offset
             self.times.maybe_append(*self.largest_timestamp)
         except CorruptLog:
             if before[0] is not None:
-                self._offsets, self._times, self._timestamp = before
+                self._offsets, self._times, self._timestamp, self._own_indexes, self.unindexed = before
             raise
         finally:
-            self.size = size
+            self.size, self.tail = size, tail
 
     # Truncating and removing.
 

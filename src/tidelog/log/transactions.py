@@ -55,14 +55,20 @@ class TransactionIndex:
             del self.content[-ENTRY_BYTES:]
 
     def is_sane(self, base_offset: int) -> bool:
-        """Whether this can be the index of a segment that begins at `base_offset`."""
-        if len(self.content) % ENTRY_BYTES:
+        """Whether this can be the index of a segment that begins at `base_offset`. Without entries there is no file."""
+        if not self.content or len(self.content) % ENTRY_BYTES:
             return False
         before = base_offset - 1
-        for version, _, first, last, _ in _ENTRY.iter_unpack(self.content):
-            if version != VERSION or first > last or last <= before:
+        stable_before = 0
+        for version, _, first, last, stable in _ENTRY.iter_unpack(self.content):
+            if (
+                version != VERSION
+                or not 0 <= first <= last
+                or last <= before
+                or not stable_before <= stable <= last + 1
+            ):
                 return False
-            before = last
+            before, stable_before = last, stable
         return True
 
     def collect(self, start: int, end: int, found: list[Aborted]) -> bool:

@@ -13,6 +13,7 @@ from tidelog.config.families.security_options import principals_of
 from tidelog.effects import Effect, Event
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
+from tidelog.node.event_log import LineLimit
 from tidelog.security.acls import (
     CLUSTER_NAME,
     DEFAULT_ALLOW,
@@ -33,8 +34,6 @@ MAX_REMEMBERED = 100_000
 LONGEST_REMEMBERED = 255
 """Characters of a name; topics have at most 249. Clients choose the names that they ask for, of up to 32 KiB each, so
 the memory of decisions must be bounded."""
-MAX_DENIALS_LOGGED = 20
-"""In one second: a request can name a million topics."""
 
 _Question = tuple[str, str, AclOperation, ResourceType, str]
 _Known = dict[tuple[int, str], Decision]
@@ -56,7 +55,7 @@ class Authorizer:
         """What was remembered in an older generation is forgotten."""
         self._known: dict[tuple[str, str], _Known] = {}
         self._remembered = 0
-        self._second = self._logged = 0
+        self._lines = LineLimit()
 
     def __repr__(self) -> str:
         return f"<Authorizer {self._index}>"
@@ -101,13 +100,9 @@ class Authorizer:
 
     def log(self, question: _Question, api: str, decision: Decision) -> None:
         """As Kafka's `kafka.authorizer.logger`: denials at INFO, the others at DEBUG."""
-        second = self._now().mono // 1000
-        if second != self._second:
-            self._second, self._logged = second, 0
-        self._logged += 1
-        if self._logged > MAX_DENIALS_LOGGED:
-            return
         principal, host, operation, resource_type, name = question
+        if not self._lines.allows(principal, self._now().mono):  # a request can name a million topics
+            return
         fields = {
             "principal": principal,
             "operation": operation.name,
@@ -115,6 +110,7 @@ class Authorizer:
             "resource": str(ResourcePattern(resource_type, name, PatternType.LITERAL)),
             "request": api,
             "rule": decision.rule,
+            **self._lines.note_omitted(),
         }
         kind, level = ("access.allowed", "debug") if decision.allowed else ("access.denied", "info")
         self._effects.append(Event(kind, fields, level=level))

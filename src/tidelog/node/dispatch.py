@@ -28,6 +28,7 @@ from tidelog.node.authentication import AUTHENTICATE, Authentication
 from tidelog.node.authorizer import Authorizer
 from tidelog.node.client_throttling import Billing, Muting
 from tidelog.node.connections import Connection, Encoded, Steps, Ticket, Work, answerable, completed, encoding
+from tidelog.node.event_log import LineLimit
 from tidelog.node.large_requests import OWNER, PART, LargeRequests
 from tidelog.node.peers import is_id_of_broker
 from tidelog.node.purgatory import Purgatory
@@ -94,6 +95,7 @@ class Dispatch:
         self._tickets: dict[int, Ticket] = {}
         """Deferred requests by token."""
         self._tokens = count(1)
+        self._failure_lines = LineLimit()
         self._outgoing: dict[int, list[Part]] = {}
         """Encoded answers of the present input, by connection: `flush` makes one Send of each list."""
         self.own_answers: list[tuple[str, int, Any]] = []
@@ -183,12 +185,16 @@ class Dispatch:
         if isinstance(error, DiskFailed):
             self._broker.disk_failed(error)
             return
+        served = connection if connection is not None else SELF
+        if not self._failure_lines.allows(f"{served.principal} {served.peer}", self._broker.now.mono):
+            return
         fields = {
             "api": APIS[ticket.key].name,
             "version": ticket.version,
-            "peer": connection.peer if connection is not None else SELF.peer,
+            "peer": served.peer,
             "error": repr(error),
             "at": _location(error),
+            **self._failure_lines.note_omitted(),
         }
         self._effects.append(Event("request.failed", fields, level="error"))
 

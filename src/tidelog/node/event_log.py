@@ -1,4 +1,4 @@
-"""The last events of this broker, bounded in number, for later diagnosis."""
+"""The last events of this broker, bounded in number, for later diagnosis; and how many of a kind are logged at all."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -9,6 +9,9 @@ from tidelog.model import Time
 
 KEPT = 4096
 """Events; at some hundred bytes each this stays below a megabyte."""
+LINES_OF_ONE = 20
+LINES_OF_ALL = 200
+"""In one second."""
 
 
 class LoggedEvent(NamedTuple):
@@ -47,3 +50,38 @@ def about(event: Event) -> str | None:
     partition = event.fields.get("partition")
     topic = event.fields.get("topic")
     return f"{topic}-{partition}" if topic is not None and partition is not None else partition
+
+
+class LineLimit:
+    """How many lines of one kind are written: clients cause them, as often as they like. Each client has a share of its
+    own, so that one that floods the log hides no other's lines, and all together have a limit, which bounds the memory
+    as well. `omitted` counts the lines since the last one that was written."""
+
+    __slots__ = ("_lines", "_second", "_total", "omitted")
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._total = 0
+        self._lines: dict[str, int] = {}
+        self.omitted = 0
+
+    def __repr__(self) -> str:
+        return f"<LineLimit {self._total} lines by {len(self._lines)}, {self.omitted} omitted>"
+
+    def allows(self, whose: str, now_ms: int) -> bool:
+        """Whether to write a line that this client has caused."""
+        second = now_ms // 1000
+        if second != self._second:
+            self._second, self._total, self._lines = second, 0, {}
+        written = self._lines.get(whose, 0)
+        if written >= LINES_OF_ONE or self._total >= LINES_OF_ALL:
+            self.omitted += 1
+            return False
+        self._lines[whose] = written + 1
+        self._total += 1
+        return True
+
+    def note_omitted(self) -> dict[str, int]:
+        """The field that says so in the next line; none if no line was omitted."""
+        omitted, self.omitted = self.omitted, 0
+        return {"omitted": omitted} if omitted else {}

@@ -4,7 +4,7 @@ A clean shutdown is proven by a file that is written last, and removed when the 
 disk failed an operation is marked, and rewritten at the next start.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -33,20 +33,29 @@ class Checkpoints(NamedTuple):
 
 
 NO_CHECKPOINTS = Checkpoints({}, {}, {}, {})
+_WITHOUT = {
+    checkpoints.REPLICATION_OFFSETS: "every high watermark is determined again",
+    checkpoints.RECOVERY_POINTS: "every log is verified from its start, unless the broker stopped cleanly",
+    checkpoints.START_OFFSETS: "records that were deleted, and not yet removed, can be read again",
+    checkpoints.CLEANER_OFFSETS: "compaction begins again at the start of every log",
+}
+"""The offset checkpoints, and what follows if one cannot be read. It counts as empty then: that loses nothing."""
 
 
-def read_checkpoints(disk: Disk, folder: str) -> Checkpoints:
-    return Checkpoints(
-        _offsets(disk, folder, checkpoints.REPLICATION_OFFSETS),
-        _offsets(disk, folder, checkpoints.RECOVERY_POINTS),
-        _offsets(disk, folder, checkpoints.START_OFFSETS),
-        _offsets(disk, folder, checkpoints.CLEANER_OFFSETS),
-    )
+def read_checkpoints(disk: Disk, folder: str, unreadable: Callable[[str, str], None]) -> Checkpoints:
+    """`unreadable` is called with the problem of a damaged file, and with what is done instead."""
+    return Checkpoints(*(_offsets(disk, folder, name, unreadable) for name in _WITHOUT))
 
 
-def _offsets(disk: Disk, folder: str, name: str) -> Mapping[TopicPartition, int]:
+def _offsets(
+    disk: Disk, folder: str, name: str, unreadable: Callable[[str, str], None]
+) -> Mapping[TopicPartition, int]:
     path = f"{folder}/{name}"
-    return checkpoints.read_offsets(disk.read(path), path) if disk.exists(path) else {}
+    try:
+        return checkpoints.read_offsets(disk.read(path), path) if disk.exists(path) else {}
+    except CorruptLog as error:
+        unreadable(str(error), _WITHOUT[name])
+        return {}
 
 
 def take_clean_shutdown(disk: Disk, folder: str) -> int | None:
@@ -72,7 +81,7 @@ def rewrite_doubtful(disk: Disk, folder: str) -> None:
     """If a former process marked the folder: write again what may be in the page cache alone, and sync it."""
     if not disk.exists(f"{folder}/{DOUBTFUL}"):
         return
-    points = _offsets(disk, folder, checkpoints.RECOVERY_POINTS)
+    points = _offsets(disk, folder, checkpoints.RECOVERY_POINTS, lambda *_: None)
     for name, path, _ in [*partitions(disk, folder), *futures(disk, folder)]:
         logs = sorted(file for file in disk.list(path) if names.is_kind(file, names.LOG))
         below = [file for file in logs if (names.offset_of(file) or 0) <= points.get(name, 0)]
@@ -93,18 +102,34 @@ def _write_again(disk: Disk, path: str) -> None:
 
 
 def partitions(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, bytes]]:
-    """(partition, its folder, topic id) for all that this folder holds, without what was deleted.
+    """(partition, its folder, topic id) for all that this folder holds, without what was deleted, and without what has
+    no readable topic id."""
+    for name, path, metadata in _folders(disk, folder):
+        with suppress(CorruptLog):
+            yield name, path, checkpoints.read_partition_metadata(disk.read(metadata), metadata)
 
-    A folder without a readable topic id lost it with the power, before anything in it was durable: it is passed over.
-    """
+
+def unidentified(
+    disk: Disk, folder: str, recovery_points: Mapping[TopicPartition, int]
+) -> Iterator[tuple[TopicPartition, str]]:
+    """(partition, why) for replicas whose topic id was damaged. Where nothing was durable yet, a power loss took it,
+    and the replica is created again."""
+    for name, _, metadata in _folders(disk, folder):
+        try:
+            checkpoints.read_partition_metadata(disk.read(metadata), metadata)
+        except CorruptLog as error:
+            if recovery_points.get(name, 0) > 0:
+                yield name, f"{error}; write the topic's id into the file again, or delete the folder"
+
+
+def _folders(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, str]]:
+    """(partition, its folder, the file with the topic id) for all that are named and furnished like replicas."""
     for name in disk.list(folder):
         path = f"{folder}/{name}"
         topic, dash, number = name.rpartition("-")
         metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
         if dash and number.isdecimal() and disk.exists(metadata):
-            with suppress(CorruptLog):
-                topic_id = checkpoints.read_partition_metadata(disk.read(metadata), metadata)
-                yield TopicPartition(topic, int(number)), path, topic_id
+            yield TopicPartition(topic, int(number)), path, metadata
 
 
 def remove_deleted(disk: Disk, folders: Sequence[str]) -> None:
@@ -136,13 +161,15 @@ def futures(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, str]
             yield TopicPartition(topic, int(number)), f"{folder}/{name}", mark
 
 
-def set_aside(disk: Disk, path: str) -> None:
-    """A folder at the path of a new replica belongs to no known topic: its records must not become the new
-    replica's."""
-    if disk.exists(path):
-        aside = path + STRAY
-        disk.remove(aside)
-        disk.rename(path, aside)
+def set_aside(disk: Disk, path: str) -> bool:
+    """A folder at the path of a new replica belongs to no known topic: its records must not become the new replica's.
+    Returns whether there was one."""
+    if not disk.exists(path):
+        return False
+    aside = path + STRAY
+    disk.remove(aside)
+    disk.rename(path, aside)
+    return True
 
 
 def remove_replica(disk: Disk, folder: str) -> None:

@@ -11,11 +11,12 @@ from tidelog.errors import ApiError, CorruptLog, DiskFailed, DiskFull, ErrorCode
 from tidelog.log import checkpoints
 from tidelog.log.log import Log
 from tidelog.log.segment import Warm
-from tidelog.model import Time, TopicPartition
+from tidelog.model import NO_ID, Time, TopicPartition, id_text
 from tidelog.node.log_dirs import (
     DELETING,
     FUTURE,
     NO_CHECKPOINTS,
+    STRAY,
     Checkpoints,
     finish_moves,
     futures,
@@ -27,6 +28,7 @@ from tidelog.node.log_dirs import (
     rewrite_doubtful,
     set_aside,
     take_clean_shutdown,
+    unidentified,
 )
 from tidelog.node.upkeep.log_dir_events import ReportLogDir
 from tidelog.partition.partition import Partition
@@ -62,6 +64,7 @@ class HeldReplicas:
         self._warm = Warm(OPEN_SEGMENTS)
         self._unsynced: set[str] = set()
         self._corrupt: dict[TopicPartition, bytes] = {}
+        """Replicas that cannot be opened, and their topics' ids: NO_ID where that is what was damaged."""
         self.truncated = False
         """Whether a log was truncated or deleted: its checkpoints must not be trusted for the records that come after,
         so they are written again."""
@@ -127,7 +130,7 @@ class HeldReplicas:
         finish_moves(self._disk, folder, self._config.folders)
         rewrite_doubtful(self._disk, folder)
         clean = take_clean_shutdown(self._disk, folder)
-        points = read_checkpoints(self._disk, folder)
+        points = read_checkpoints(self._disk, folder, self._report_checkpoint)
         held = list(partitions(self._disk, folder))
         for name, _, _ in held:
             if name in self._partitions:
@@ -136,13 +139,38 @@ class HeldReplicas:
             try:
                 log = self._open(path, name, topic_id, now, points, clean=clean is not None)
             except CorruptLog as error:
-                fields = {"partition": str(name), "reason": str(error)}
-                self._effects.append(Event("log.corrupt", fields, level="error"))
-                self._corrupt[name] = topic_id
+                self._report_corrupt(name, topic_id, str(error))
                 continue
             log.cleaned_to = min(points.cleaned.get(name, 0), log.log_end_offset)
+            self._report_doubts(log, points, clean=clean is not None)
             self._hold(log, folder, points.high_watermarks.get(name, 0))
+        for name, reason in unidentified(self._disk, folder, points.recovery_points):
+            self._report_corrupt(name, NO_ID, reason)
         return clean
+
+    def _report_checkpoint(self, reason: str, instead: str) -> None:
+        self.truncated = True  # all of them are written again
+        fields = {"reason": reason, "instead": instead}
+        self._effects.append(Event("checkpoint.unreadable", fields, level="error"))
+
+    def _report_doubts(self, log: Log, points: Checkpoints, *, clean: bool) -> None:
+        """Records that were acknowledged may be missing, or checkpoints are wrong: nothing else would say so."""
+        end, high_watermark = log.log_end_offset, points.high_watermarks.get(log.partition, 0)
+        stopped_at = points.recovery_points.get(log.partition, end) if clean else end
+        reasons = []
+        if high_watermark > end:
+            reasons.append(f"the high watermark was {high_watermark}")
+        if stopped_at != end:
+            reasons.append(f"it ended at {stopped_at} when the broker stopped cleanly")
+        if log.wrong_start is not None:
+            reasons.append(f"the start {log.wrong_start} in its checkpoint contradicts its epochs")
+        if reasons:
+            fields = {"partition": str(log.partition), "start": log.log_start_offset, "end": end}
+            self._effects.append(Event("log.doubtful", {**fields, "reason": "; ".join(reasons)}, level="error"))
+
+    def _report_corrupt(self, name: TopicPartition, topic_id: bytes, reason: str) -> None:
+        self._effects.append(Event("log.corrupt", {"partition": str(name), "reason": reason}, level="error"))
+        self._corrupt[name] = topic_id
 
     def _hold(self, log: Log, folder: str, high_watermark: int) -> Partition:
         name = log.partition
@@ -165,20 +193,21 @@ class HeldReplicas:
     # Changes.
 
     def create(self, name: TopicPartition, topic_id: bytes, now: Time, *, is_new: bool = False) -> Partition:
-        """Create a replica; one of an earlier topic of that name is deleted. While a folder is offline, a replica that
-        is not known to be new may be there, and an empty one must not replace it: KAFKA_STORAGE_ERROR."""
+        """Create a replica; one of an earlier topic of that name is set aside. While a folder is offline, a replica
+        that is not known to be new may be there, and an empty one must not replace it: KAFKA_STORAGE_ERROR."""
         old = self._partitions.get(name)
         if old is not None:
             if old.log.topic_id == topic_id:
                 return old
-            self.delete(name)
+            self._set_aside(old)
         may_be_offline = len(self.live_folders) < len(self._config.folders) and not is_new
-        if not self.live_folders or may_be_offline or self._corrupt.get(name) == topic_id:
+        if not self.live_folders or may_be_offline or self._corrupt.get(name) in (topic_id, NO_ID):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         preferred = self.preferred.pop(name, "")
         folder = preferred if preferred in self.live_folders else self._roomiest()
         path = f"{folder}/{name}"
-        set_aside(self._disk, path)
+        if set_aside(self._disk, path):
+            self._report_stray(name, path)
         try:
             log = self._open(path, name, topic_id, now, durable=False)
         except DiskFull:
@@ -186,6 +215,20 @@ class HeldReplicas:
             raise
         self._unsynced.add(folder)
         return self._hold(log, folder, 0)
+
+    def _set_aside(self, partition: Partition) -> None:
+        """Another topic has its name now. Perhaps its own was deleted while this broker was away; perhaps the id in its
+        folder was damaged: its records stay, for somebody who knows."""
+        name, log = partition.name, partition.log
+        path = log.folder
+        self._forget(partition)
+        self._disk.remove(path + STRAY)
+        log.retire(f"{name}{STRAY}")
+        self._report_stray(name, path, id_text(log.topic_id))
+
+    def _report_stray(self, name: TopicPartition, path: str, topic_id: str = "none that can be read") -> None:
+        fields = {"partition": str(name), "topic_id": topic_id, "folder": path + STRAY}
+        self._effects.append(Event("log.stray", fields, level="warning"))
 
     def _roomiest(self) -> str:
         """The folder that holds the fewest replicas, among those that have room."""
@@ -230,7 +273,7 @@ class HeldReplicas:
         may be in a folder that is offline."""
         for folder in list(self.live_folders):
             try:
-                points = read_checkpoints(self._disk, folder)
+                points = read_checkpoints(self._disk, folder, lambda *_: None)  # reported already
                 for name, path, mark in list(futures(self._disk, folder)):
                     partition = self._partitions.get(name)
                     if partition is not None and self._folders[name] != folder and name not in self.futures:
@@ -293,23 +336,30 @@ class HeldReplicas:
     def delete(self, name: TopicPartition) -> None:
         """Forget the replica and remove its files; slices that are still being sent stay readable. If it is
         deleted already, a previous life may not have made that durable."""
-        partition = self._partitions.pop(name, None)
+        partition = self._partitions.get(name)
         if partition is None:
             self._unsynced.update(self.live_folders)
+            if self._corrupt.get(name) == NO_ID:  # whatever its topic was, it is gone
+                del self._corrupt[name]
             return
-        self._unsynced.add(self._folders.pop(name))
-        self.truncated = True
-        partition.role = None
-        partition.mark_dirty()
-        self.deleted.append(partition)
-        if not any(other.log.topic_id == partition.log.topic_id for other in self._partitions.values()):
-            self._ids.pop(partition.log.topic_id, None)
+        self._forget(partition)
         try:
             doomed = partition.log.retire(f"{name}.{partition.log.topic_id.hex()}{DELETING}")
         except DiskFull:  # another name takes room, too
             remove_replica(self._disk, partition.log.folder)
         else:
             self._effects.append(Remove(doomed))
+
+    def _forget(self, partition: Partition) -> None:
+        """It is not a replica of this broker any more; its files are still there."""
+        del self._partitions[partition.name]
+        self._unsynced.add(self._folders.pop(partition.name))
+        self.truncated = True
+        partition.role = None
+        partition.mark_dirty()
+        self.deleted.append(partition)
+        if not any(other.log.topic_id == partition.log.topic_id for other in self._partitions.values()):
+            self._ids.pop(partition.log.topic_id, None)
 
     def disk_failed(self, failure: DiskFailed) -> None:
         """The disk failed in an operation of this broker."""

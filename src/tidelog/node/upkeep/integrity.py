@@ -113,6 +113,9 @@ class Integrity:
         assert found.fault is not None
         repair = self.repairs.get((found.segment, found.fault.position))
         if repair is None or not repair.damaged.is_current:
+            if found.fault.position == found.segment.size:
+                self._report("log.rot", damaged, found.fault, level="error")
+                self._examined.add(found.segment)
             repair = self._begin(damaged, found.fault)
         elif repair.retry_at is not None and repair.retry_at <= self._now().mono:
             repair.requested, repair.retry_at, repair.unwritten = [], None, False

@@ -1,11 +1,19 @@
 """Reads Java's key stores and certificates with `cryptography` and `purejks`: stores as PEM, what a certificate says,
 and subjects as Java prints them."""
 
+import base64
+import re
 import ssl
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tidelog.errors import InvalidOption
 
+MOST_ROUNDS = 1_000_000
+"""A third of a second. OpenSSL and keytool use 2,048 to 10,000."""
+_ENCRYPTED_KEY = re.compile(rb"-----BEGIN ENCRYPTED PRIVATE KEY-----(.*?)-----END", re.DOTALL)
+_INTEGER, _CONSTRUCTED = 0x02, 0x20
+_SHORT, _MOST_LENGTH_BYTES, _DEEPEST = 0x7F, 4, 8
 _JKS = bytes.fromhex("feedfeed")
 _JCEKS = bytes.fromhex("cececece")
 _KEYWORDS = {
@@ -39,6 +47,48 @@ def key_as_pem(content: bytes, store_password: str | None, key_password: str | N
     plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     chain = [certificate, *others]
     return bytes(key.private_bytes(*plain)) + b"".join(each.public_bytes(plain[0]) for each in chain)
+
+
+def check_rounds(pem: bytes, option: str) -> None:
+    """InvalidOption if an encrypted key asks for more rounds of its key derivation than MOST_ROUNDS: a client can send
+    one (AlterConfigs), and OpenSSL would hold the event loop for as long as its author likes."""
+    for body in _ENCRYPTED_KEY.findall(pem):
+        try:
+            rounds = max(_numbers(base64.b64decode(body), 0), default=0)
+        except ValueError:
+            raise InvalidOption(f"{option}: the encrypted key is not DER in base64") from None
+        if rounds > MOST_ROUNDS:
+            raise InvalidOption(
+                f"{option}: the key is encrypted with {rounds} rounds; at most {MOST_ROUNDS} are allowed"
+            )
+
+
+def _numbers(der: bytes, depth: int) -> Iterator[int]:
+    """Every INTEGER that is not inside a string. ValueError if it is not DER."""
+    position = 0
+    while position < len(der):
+        tag, content, position = _element(der, position)
+        if tag == _INTEGER:
+            yield int.from_bytes(content)
+        elif tag & _CONSTRUCTED:
+            if depth == _DEEPEST:
+                raise ValueError("nested too deep")
+            yield from _numbers(content, depth + 1)
+
+
+def _element(der: bytes, position: int) -> tuple[int, bytes, int]:
+    """(tag, content, where the next one begins)."""
+    if position + 2 > len(der):
+        raise ValueError("cut short")
+    tag, length, start = der[position], der[position + 1], position + 2
+    if length > _SHORT:
+        size = length - _SHORT - 1
+        length, start = int.from_bytes(der[start : start + size]), start + size
+        if not 0 < size <= _MOST_LENGTH_BYTES:  # 0: an indefinite length, which is not DER
+            raise ValueError("no definite length")
+    if start + length > len(der):
+        raise ValueError("cut short")
+    return tag, der[start : start + length], start + length
 
 
 def certificates_as_pem(content: bytes, password: str | None, option: str) -> bytes:

@@ -32,12 +32,14 @@ def key_of(config: Stores) -> Key | None:
     _check_key_options(config)
     if config.ssl_keystore_key:
         pem = f"{config.ssl_keystore_key}\n{config.ssl_keystore_certificate_chain}\n".encode()
+        key_stores.check_rounds(pem, "ssl.keystore.key")
         return Key(pem, config.ssl_key_password, "ssl.keystore.key")
     location, option = config.ssl_keystore_location, "ssl.keystore.location"
     if not location:
         return None
     content = _read(location, option)
     if _is_pem(config.ssl_keystore_type):
+        key_stores.check_rounds(content, option)
         return Key(content, config.ssl_key_password, option)
     passwords = config.ssl_keystore_password, config.ssl_key_password
     return Key(key_stores.key_as_pem(content, *passwords, f"{option}: {location}"), None, option)
