@@ -192,6 +192,7 @@ def _append(
     batch must be inspected first, unless it was."""
     acks = request.acks
     if acks not in KNOWN_ACKS:
+        _check_known(context, topic, answer.index)
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if topic in INTERNAL_TOPICS:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
@@ -222,6 +223,13 @@ def _append(
     partition.advance(context.now, broker.eligible)
     end = appended.last_offset + 1
     return None if acks == ACKS_NONE or safe_end(partition, acks) >= end else PendingAppend(partition, end, answer)
+
+
+def _check_known(context: Context, topic: str, partition: int) -> None:
+    """Raises UNKNOWN_TOPIC_OR_PARTITION for a partition that the cluster does not have."""
+    known = context.broker.image.topics.get(topic)
+    if known is None or partition not in known.partitions:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _begin_inspection(
