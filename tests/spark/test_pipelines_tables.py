@@ -11,7 +11,7 @@ import pytest
 from tidelog.spark.options import BadOption
 from tidelog.spark.pipelines import parquet_files
 from tidelog.spark.pipelines.checkpoints import last_batch
-from tidelog.spark.pipelines.delta_table import DeltaTableOfRows, TableReplaced
+from tidelog.spark.pipelines.delta_table import DeltaTableOfRows, TableLost
 from tidelog.spark.pipelines.folders import LocalFolder, absolute, folder_of, is_uri
 from tidelog.spark.pipelines.parquet_table import ParquetTable
 from tidelog.spark.pipelines.plan import Plan, WrongOption
@@ -143,8 +143,16 @@ def test_a_table_that_was_made_anew_meanwhile_takes_no_rows(place):
     table = opened(place)
     shutil.rmtree(place)
     DeltaTableOfRows(str(place)).create(RECORD, Frame(0, 0).schema, ["place"], "query")
-    with pytest.raises(TableReplaced, match="removed and created again"):
+    with pytest.raises(TableLost, match="removed and created again"):
         table.add(Frame(0, 3), 0, "query")
+
+
+def test_a_table_whose_offsets_are_gone_is_not_continued_from_its_start(place, monkeypatch):
+    table = opened(place)
+    table.add(Frame(0, 3), 0, "query")
+    monkeypatch.setattr("tidelog.spark.pipelines.delta_table._ends", lambda _: {})
+    with pytest.raises(WrongOption, match="has rows, and no offsets of them"):
+        table.ends()
 
 
 class Query:

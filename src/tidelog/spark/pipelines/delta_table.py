@@ -24,7 +24,7 @@ ATTEMPTS = 10
 """How often a batch is written because others commit at the same time."""
 
 
-class TableReplaced(Exception):
+class TableLost(Exception):
     """The table is another one than when the query started."""
 
 
@@ -77,7 +77,12 @@ class DeltaTableOfRows:
         return last is not None and last >= found.committed
 
     def ends(self) -> dict[int, int]:
-        return _ends(self._opened())
+        """WrongOption if they are gone, as after `delta.setTransactionRetentionDuration`."""
+        table = self._opened()
+        known = _ends(table)
+        if not known and table.file_uris():
+            raise WrongOption(f"{self.place} has rows, and no offsets of them in its log any more: give another path")
+        return known
 
     def hand_over(self, query: str) -> int:
         self._commit(self._opened(), [], {query: 0})
@@ -90,7 +95,7 @@ class DeltaTableOfRows:
         for left in reversed(range(ATTEMPTS)):
             table = self._opened()
             if str(table.metadata().id) != self._id:
-                raise TableReplaced(f"{self.place} was removed and created again while it was written")
+                raise TableLost(f"{self.place} was removed and created again while it was written")
             known = _ends(table)
             written = parquet_files.write(frame, self.place, self._columns, batch, known)
             ends = {**known, **written.ends}
