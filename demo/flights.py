@@ -186,7 +186,7 @@ class Demo:
         show = self._show
         show.say(f"starting {BROKERS} brokers and Spark in {self._folder}")
         cluster = self._cluster = Cluster(self._folder / "cluster")
-        engine = self._engine = Engine(self._folder / "spark.log")
+        engine = self._engine = Engine(self._folder / "spark.log", show.say)
         rows = self._rows = flights(self._count)
         show.say(f"{len(rows):,} flights loaded")
         cluster.wait_ready()

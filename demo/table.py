@@ -75,10 +75,11 @@ def flights(count: int | None = None) -> list[Row]:
 
 
 class Engine:
-    """Starts Spark in the background. Its JVM and workers write their output to `log`."""
+    """Starts Spark in the background and reports it with `say`. Its JVM and workers write their output to `log`."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, say: Callable[[str], None]) -> None:
         self._log = log
+        self._say = say
         self._gateway: Any = None
         self._session: Any = None
         self._failure: BaseException | None = None
@@ -94,9 +95,12 @@ class Engine:
             logging.getLogger("py4j").addHandler(logging.NullHandler())  # it also raises what it logs
             warehouse = str(self._log.parent.resolve() / "warehouse")  # not in the caller's folder
             conf = SparkConf().setAll({**SPARK, "spark.sql.warehouse.dir": warehouse}.items())
+            self._say("Java starts, for Spark")
             with self._log.open("wb") as log:
                 self._gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
+            self._say("Java runs; Spark starts")
             self._session = SparkSession(SparkContext(gateway=self._gateway, conf=conf))
+            self._say("Spark runs")
         except BaseException as error:  # noqa: BLE001  raised by `session`
             self._failure = error
 

@@ -65,6 +65,7 @@ PLACES = (
     ("tests/compatibility/test_clients.py", "process"),
     ("tests/compatibility/test_dead_cleaner.py", "process"),
     ("tests/compatibility/test_delivery.py", "process"),
+    ("tests/compatibility/test_doc_blocks.py", "process"),
     ("tests/compatibility/test_documents.py", "process"),
     ("tests/compatibility/test_fuzz.py", "process"),
     ("tests/compatibility/test_leader_kills.py", "process"),

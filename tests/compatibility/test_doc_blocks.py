@@ -1,0 +1,124 @@
+"""The command blocks of README and docs, run in order in a fresh folder, as a reader would type them.
+
+Ports are free ones, a cluster starts in the background, and what would run for ever or for long is bounded; `LEFT_OUT` has
+the lines that are not run, each with its reason. A command that ends otherwise than it should fails the test.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import PATIENCE_S
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("README.md", "docs/guide.md", "docs/security.md", "docs/pipelines.md")
+STARTS = re.compile(r"(tidelog|kcat|kafka-[a-z-]+\.sh|echo|sed|scripts/\w+|pip) ")
+
+LEFT_OUT = {
+    r"^scripts/": "the checkout is set up already",
+    r"^tidelog chaos ": "tests/check/chaos runs it",
+    r"^kafka-console-consumer\.sh ": "it runs until Ctrl-C; tests/compatibility runs Kafka's own",
+    r"--reassignment-json-file moves\.json": "the reader has to write the file; tests/cli/test_reassign.py runs it",
+    r"zookeeper://": "it needs ZooKeeper; tests/cli/test_metadata_java.py and test_up_java.py run it",
+    r"^tidelog pipeline run ": "it needs Spark; tests/spark runs the pipelines",
+    r"^tidelog up --data flights\.data": "the cluster of the pipelines",
+    r"^tidelog topics --create --topic flights --partitions 3$": "the same",
+    r"^tidelog consume --topic flights\.delays ": "the same",
+}
+REPLACED = (
+    (r"127\.0\.0\.1:9092", "127.0.0.1:$PORT"),
+    (r"^(tidelog explain (?!.*bootstrap).*)$", r"\1 --bootstrap-server 127.0.0.1:$PORT"),
+    (r"^(tidelog up (?!.*--port).*)$", r"\1 --port $PORT"),
+    (r"--port 9092", "--port $PORT"),
+    (r"^(tidelog up .*)$", r"\1 --detach"),
+    (r"^(tidelog produce .*)$", r"echo hello | \1"),
+    (r"(tidelog consume (?!.*--max-messages).*)$", r"\1 --max-messages 1"),
+    (r"--seeds 100\b", "--seeds 1"),
+    (r"--seconds 60\b", "--seconds 2"),
+    (r"^(tidelog audit .*)$", r"\1 --local"),
+)  # fmt: skip
+ENDS_WITH = {
+    "tidelog explain topic flights": (0, 2),
+    "tidelog explain cluster": (0, 2),
+    "tidelog explain partition flights-0": (0, 2),
+    "tidelog explain group readers": (0, 1, 2),
+    "tidelog explain broker 1": (0, 2),
+    "tidelog explain access": (1,),
+    "tidelog groups": (0, 1),
+}
+"""Exit codes of commands that may report trouble, that the cluster has no ACLs, or that nobody has used the group."""
+
+
+def blocks(text):
+    """The indented blocks of commands; a block of anything else, such as output or Python, is left out."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            inside = not inside
+        if not inside and line.startswith("    "):
+            lines.append(line[4:])
+        elif lines:
+            yield lines
+            lines = []
+    if lines:
+        yield lines
+
+
+def commands(document):
+    """The commands of a document, in order, each with what is run for it."""
+    for block in blocks((ROOT / document).read_text(encoding="utf-8")):
+        if not STARTS.match(block[0]):
+            continue
+        for written in "\n".join(block).replace("\\\n", " ").splitlines():
+            line = re.sub(r"\s+#.*$", "", written)
+            if STARTS.match(line) and not line.endswith("&") and not any(re.search(each, line) for each in LEFT_OUT):
+                changed = line
+                for pattern, replacement in REPLACED:
+                    changed = re.sub(pattern, replacement, changed)
+                yield line, changed
+
+
+@pytest.fixture
+def shell(tmp_path, free_ports):
+    """A function that runs a line in bash: exit code, and what it printed."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("tidelog", "kafka-topics.sh"):
+        command = "" if name == "tidelog" else name
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tidelog {command} "$@"\n')
+        (tools / name).chmod(0o755)
+    home = tmp_path / "home"
+    home.mkdir()
+    port = free_ports(3)[0]
+    given = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PORT": str(port)}
+
+    def call(line):
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=home, env=given, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, check=False, timeout=PATIENCE_S,
+        )  # fmt: skip
+        return done.returncode, done.stdout
+
+    yield call
+    call("tidelog down --data data")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_commands_of_a_document_work_in_their_order(document, shell):
+    found = list(commands(document))
+    assert found, "a document without commands need not be here"
+    for line, changed in found:
+        code, out = shell(changed)
+        expected = next((codes for start, codes in ENDS_WITH.items() if line.startswith(start)), (0,))
+        assert code in expected, f"{line}\n(run as {changed})\n{out}"
+        assert "Traceback" not in out, line
+
+
+def test_every_exception_is_needed():
+    lines = [line for document in DOCUMENTS for block in blocks((ROOT / document).read_text()) for line in block]
+    unused = [each for each in LEFT_OUT if not any(re.search(each, re.sub(r"\s+#.*$", "", line)) for line in lines)]
+    assert unused == []
