@@ -1,5 +1,6 @@
 """`tidelog chaos`: its refusals, and for how long it waits for an answer; the runs themselves are in tests/check/chaos."""
 
+import tempfile
 from types import SimpleNamespace
 
 import pytest
@@ -62,3 +63,14 @@ def test_an_answer_after_the_last_cure_may_take_a_while(monkeypatch, answers_at_
     run._Runner(cluster, workload, report, lambda _line: None).heal()
     assert len(report.problems) == problems
     assert passed[0] >= min(run.RECOVERY_S, answers_at_s)
+
+
+def test_an_interrupted_run_leaves_nothing_in_the_temporary_folder(tidelog, monkeypatch, tmp_path):
+    def interrupted(files, **_):
+        (files.data / "broker-0").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "run", interrupted)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert tidelog("chaos", "--seconds", "1").code == 130
+    assert list(tmp_path.iterdir()) == []

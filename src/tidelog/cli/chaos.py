@@ -68,6 +68,10 @@ def chaos(
                 files, brokers=brokers, seconds=seconds, seed=seed, rate=rate, kinds=kinds, transactions=transactions,
                 late_s=late_seconds, secure=secure, report_line=lambda line: click.echo(f"chaos: {line}", err=True),
             )  # fmt: skip
+        except KeyboardInterrupt:
+            if folder is None:  # no failure: nothing to look at
+                shutil.rmtree(report_folder, ignore_errors=True)
+            raise
         except NotReady as reason:
             raise CommandFailed(f"The cluster did not start: {reason}.") from None
     _print_report(report, report_folder, keeps=folder is not None, as_json=json)
