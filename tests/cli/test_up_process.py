@@ -1,10 +1,14 @@
 """`tidelog up` and `tidelog broker` as processes: ready, stopped, killed, started again."""
 
+import json
 import os
 import re
 import shlex
 import signal
+import socket
 from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -236,3 +240,41 @@ def test_without_a_cluster_its_commands_say_so(tmp_path):
                 out, err = process.communicate(timeout=PATIENCE_S)
             assert (process.returncode, out) == (1, "")
             assert err == f"No cluster of `tidelog up` is running in {folder}.\n"
+
+
+def test_up_serves_a_console_that_ends_with_it(tmp_path):
+    arguments = ("--brokers", 1, "--data", tmp_path, "--port", 0, "--console", "--console-port", 0)
+    with running("up", *arguments) as process:
+        place, token = line_with(process.stderr, "Console: ").removeprefix("Console: ").split("#token=")
+        assert process.stdout.readline().startswith("ready ")
+
+        def answer(given):
+            request = Request(f"{place}api/session", headers={"authorization": f"Bearer {given}"})
+            with urlopen(request, timeout=PATIENCE_S) as found:
+                return json.load(found)
+
+        session = answer(token)
+        assert session["allow_changes"]
+        assert session["header"]["brokers"] == 1
+        with pytest.raises(HTTPError, match="401"):
+            answer("wrong")
+        process.kill()
+        process.wait()
+
+        def gone():
+            try:
+                answer(token)
+            except (URLError, ConnectionError):
+                return True
+
+        wait_for(gone, "the console to end with a supervisor that was killed")
+
+
+def test_a_console_that_cannot_listen_ends_up(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ("--brokers", 1, "--data", tmp_path, "--port", 0, "--console", "--console-port", port)
+        with running("up", *arguments) as process:
+            out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (1, "")
+    assert f"Cannot listen on 127.0.0.1:{port}: Address already in use. Use --port for another port." in err

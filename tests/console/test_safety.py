@@ -1,10 +1,12 @@
 """The console's rules for who may ask, without a cluster."""
 
 import asyncio
+import importlib.util
 
 import pytest
 
 from tests.console.asking import Asking
+from tidelog.cli.main import run
 from tidelog.console.routes import ROUTES
 from tidelog.console.safety import HEADERS, MAX_BODY_BYTES, Gate, Rules, new_token
 
@@ -118,3 +120,11 @@ def test_whatever_sounds_like_a_change_is_one():
     for path, route in ROUTES.items():
         last = path.rpartition("/")[2]
         assert route.changes == (last.split("-")[0] in words or last == "partitions"), path
+
+
+def test_without_the_extra_one_sentence_names_it(monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    for command in (["console"], ["up", "--console", "--data", "never-made"]):
+        assert run(command) == 1
+        expected = "The console needs starlette and uvicorn: pip install 'tidelog[console]'."
+        assert capsys.readouterr().err.strip() == expected

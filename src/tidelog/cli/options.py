@@ -22,6 +22,10 @@ _STORE = "tidelog.store"
 ZK_TLS = "zk_tls_config_file"
 
 
+CONSOLE_NEEDS = ("starlette", "uvicorn")
+"""The packages of the extra `console`."""
+
+
 class CommandFailed(click.ClickException):
     """A command could not do what was requested: one message, exit status 1."""
 
@@ -136,6 +140,15 @@ def _bootstrap_servers(context: click.Context, parameter: click.Parameter, given
     from tidelog.cli.store_address import bootstrap_from_store
 
     return bootstrap_from_store(store, current_zookeeper_options())
+
+
+def check_extra(packages: Iterable[str], extra: str, who: str) -> None:
+    """Raise CommandFailed with the command that installs the packages, if one of them is missing."""
+    from importlib.util import find_spec
+
+    names = list(packages)
+    if any(find_spec(name) is None for name in names):
+        raise CommandFailed(f"{who} needs {' and '.join(names)}: pip install 'tidelog[{extra}]'.")
 
 
 def flag(name: str, help_text: str) -> Callable[[Function], Function]:

@@ -1,15 +1,26 @@
 """`tidelog console`: serves the web console of a cluster until Ctrl-C or SIGTERM."""
 
+import os
+import signal
 import socket
+import threading
 from typing import Any
 
 import click
 
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandFailed, command_config_option, file_options, flag
+from tidelog.cli.options import (
+    CONSOLE_NEEDS,
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandFailed,
+    check_extra,
+    command_config_option,
+    file_options,
+    flag,
+)
 
 LOOPBACK = "127.0.0.1"
 PORT = 8080
-MISSING = "The console needs starlette and uvicorn: pip install 'tidelog[console]'."
 
 
 @click.command()
@@ -29,6 +40,7 @@ MISSING = "The console needs starlette and uvicorn: pip install 'tidelog[console
 @flag("allow-changes", "Allow changes: create, alter, delete, produce, reset (default: read-only).")
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="PEM file: serve HTTPS with it.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="PEM file with the certificate's key.")
+@click.option("--supervised", is_flag=True, hidden=True, help="End with stdin.")
 def console(**given: Any) -> None:
     """Serve a web console for a Tidelog or Kafka cluster.
 
@@ -37,12 +49,8 @@ def console(**given: Any) -> None:
     """
     if given["key"] and not given["certificate"]:
         raise click.UsageError("--key requires --certificate.")
-    try:
-        from tidelog.console import server
-    except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn", "anyio", "h11"):
-            raise
-        raise CommandFailed(MISSING) from None
+    check_extra(CONSOLE_NEEDS, "console", "The console")
+    from tidelog.console import server
     from tidelog.console.console import Console
     from tidelog.console.safety import Rules, new_token
 
@@ -57,6 +65,8 @@ def console(**given: Any) -> None:
             click.echo("Without --certificate, everyone on the network can read the token.", err=True)
         click.echo(f"console {scheme}://{_place(listening, given['host'])}/#token={rules.token}")
 
+    if given["supervised"]:
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
     server.run(
         Console(
             given["bootstrap"],
@@ -72,13 +82,20 @@ def console(**given: Any) -> None:
     )
 
 
+def _end_with_stdin() -> None:
+    """End as soon as the process that holds the other end of stdin does."""
+    while os.read(0, 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
         raise CommandFailed(
-            f"Cannot listen on {host}:{port}: {error.strerror or error}. Use --port for another port."
+            f"Cannot listen on {host}:{port}: {os.strerror(error.errno) if error.errno else error}. Use --port for another port."
         ) from None
 
 

@@ -6,6 +6,7 @@ stdout gets one line, `ready host:port,…`, for programs; everything for people
 import os
 import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,9 +37,10 @@ def up(
     users: Sequence[User] = (),
     verbose: bool = False,
     detach: bool = False,
+    console_port: int | None = None,
 ) -> int:
     """Run a cluster until SIGTERM, SIGINT or `tidelog down`; return the exit code. With `detach` return when it is
-    ready, and leave it to a process of its own."""
+    ready, and leave it to a process of its own. With `console_port` the web console is served, too."""
     supervisor = Supervisor(
         folder,
         brokers=brokers,
@@ -52,8 +54,9 @@ def up(
         for child in supervisor.children:
             child.log = supervisor.folder / f"{child.folder.name}.log"
     if detach:
-        return _in_background(lambda started: _run(supervisor, started), supervisor.folder / BACKGROUND_LOG)
-    return _run(supervisor, lambda: None)
+        log = supervisor.folder / BACKGROUND_LOG
+        return _in_background(lambda started: _run(supervisor, started, console_port), log)
+    return _run(supervisor, lambda: None, console_port)
 
 
 def _defaults(brokers: int) -> dict[str, str]:
@@ -66,7 +69,7 @@ def _defaults(brokers: int) -> dict[str, str]:
     }
 
 
-def _run(supervisor: Supervisor, started: Callable[[], None]) -> int:
+def _run(supervisor: Supervisor, started: Callable[[], None], console_port: int | None) -> int:
     with _stop_signals() as wake_fd:
         try:
             if control_socket.is_served(supervisor.folder):
@@ -77,10 +80,15 @@ def _run(supervisor: Supervisor, started: Callable[[], None]) -> int:
                 print_line(str(error))
             return 1
         try:
-            with ControlSocket(supervisor.folder, lambda line: carry_out(supervisor, line)) as control:
-                _print_start(supervisor)
+            with (
+                ControlSocket(supervisor.folder, lambda line: carry_out(supervisor, line)) as control,
+                _console(supervisor, console_port) as address,
+            ):
+                _print_start(supervisor, address)
                 started()
                 supervisor.watch(wake_fd, {control.fileno(): control.serve})
+        except NotReady:
+            return 1  # the console has said why
         finally:
             supervisor.stop()
     return 0
@@ -90,7 +98,32 @@ def _already_running(folder: Path) -> str:
     return f"A cluster is already running in {folder}; stop it with: tidelog down --data {shlex.quote(str(folder))}"
 
 
-def _print_start(supervisor: Supervisor) -> None:
+@contextmanager
+def _console(supervisor: Supervisor, port: int | None) -> Iterator[str]:
+    """The web console as a process, which ends with this one, and its address; "" without a port. NotReady if it does
+    not start."""
+    if port is None:
+        yield ""
+        return
+    command = [sys.executable, "-m", "tidelog", "console", "--supervised", "--allow-changes"]
+    command += ["--bootstrap", supervisor.bootstrap, "--port", str(port)]
+    if supervisor.security is not None:
+        command += ["--command-config", str(supervisor.security.client_file)]
+    # Its own process group: Ctrl-C in a terminal reaches only this process, which then stops the console.
+    with subprocess.Popen(  # noqa: S603 (our own program)
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line.startswith("console "):
+                raise NotReady("The console did not start.")
+            yield line.split()[1]
+        finally:
+            process.terminate()
+
+
+def _print_start(supervisor: Supervisor, console: str) -> None:
     """A table of the brokers, what a secured cluster's clients need, and last the line for programs."""
     rows = [
         (child.number, f"{child.host}:{child.port}", child.pid, child.log or "stderr") for child in supervisor.children
@@ -102,6 +135,8 @@ def _print_start(supervisor: Supervisor) -> None:
             f"Options of the user {ADMIN}, for every client: {file}",
             f"Example: tidelog topics --list --bootstrap-server {first} --command-config {shlex.quote(str(file))}",
         ]
+    if console:
+        lines.append(f"Console: {console}")
     for line in lines:
         print_line(line.rstrip())
     print("ready", supervisor.bootstrap, flush=True)

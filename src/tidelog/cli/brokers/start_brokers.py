@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.options import CommandFailed, Pair, flag, usage_error
+from tidelog.cli.options import CONSOLE_NEEDS, CommandFailed, Pair, check_extra, flag, usage_error
 
 if TYPE_CHECKING:
     from tidelog.security.added_users import User
@@ -50,6 +50,14 @@ DATA = click.option(
     multiple=True,
     help="SCRAM user to add, as SCRAM-SHA-512=[name=NAME,password=PASSWORD], or a file of them; repeatable.",
 )
+@flag("console", "Serve the web console, too: with all rights, on this machine only.")
+@click.option(
+    "--console-port",
+    type=click.IntRange(0, HIGHEST_PORT),
+    default=8080,
+    show_default=True,
+    help="Port of --console. 0: a free port.",
+)
 @flag("detach", "Return once the cluster is ready; `tidelog down` stops it.")
 @flag("verbose", "Write the brokers' log lines to stderr, not to files in --data.")
 def up(
@@ -61,6 +69,8 @@ def up(
     overrides: tuple[tuple[str, str], ...],
     secure: bool,
     users: tuple[str, ...],
+    console: bool,
+    console_port: int,
     detach: bool,
     verbose: bool,
 ) -> None:
@@ -80,6 +90,8 @@ def up(
         raise usage_error(
             f"--port {port}: {brokers} brokers need ports up to {port + brokers - 1}, above {HIGHEST_PORT}."
         )
+    if console:
+        check_extra(CONSOLE_NEEDS, "console", "The console")
     from tidelog.cli.brokers import running_cluster
     from tidelog.config.broker import BrokerConfig
 
@@ -98,6 +110,7 @@ def up(
         users=_users(users),
         verbose=verbose,
         detach=detach,
+        console_port=console_port if console else None,
     )
     click.get_current_context().exit(code)
 
