@@ -1,5 +1,6 @@
 """`tidelog status`: every replica's place, seen from outside, and what changed."""
 
+import json
 import time
 from io import StringIO
 
@@ -10,6 +11,7 @@ from tests.waiting import wait_for
 from tidelog.cli.admin_requests import connect
 from tidelog.cli.replica_states import ReplicaState, replica_states
 from tidelog.cli.status import changed_states, print_changes, rich_table
+from tidelog.cli.status_screen import Screen, View, split_keys
 from tidelog.model import TopicPartition
 from tidelog.testing import Cluster
 
@@ -101,3 +103,72 @@ def test_internal_topics_are_shown_where_they_are_named(on):
     on.until(lambda found: topics(found) == {"__consumer_offsets"}, "status", "--topic", "__consumer_offsets")
     assert "__consumer_offsets" not in topics(on("status"))
     assert "plain" in topics(on("status"))
+
+
+def test_a_topic_that_does_not_exist_is_an_error(on):
+    result = on("status", "--topic", "no-such-topic")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.strip() == "No topic matches 'no-such-topic'."
+
+
+def test_json_groups_and_throughput(on):
+    on.create("viewed", "--partitions", "2")
+    on("produce", "--topic", "viewed", given=b"1\n2\n3\n")
+    on("consume", "--topic", "viewed", "--group", "of-views", "--from-beginning", "--max-messages", "2")
+
+    def shown(*more):
+        result = on("status", "--json", "--topic", "viewed", *more)
+        assert result.code == 0, result
+        return json.loads(result.out)["rows"]
+
+    row = shown()[0]
+    assert (row["topic"], row["partition"], row["state"]) == ("viewed", 0, "leader")
+    throughput = shown("--view", "throughput", "--interval-ms", "10")
+    assert throughput == [{"topic": "viewed", "partitions": 2, "end": 3, "records_per_s": 0.0}]
+    group = next(row for row in shown("--view", "groups") if row["group"] == "of-views")
+    assert group["type"].lower() == "classic"
+    assert group["lag"] >= 1
+    assert on("status", "--json", "--watch").code == 1
+
+
+def test_internal_topics_are_shown_with_their_flag(on):
+    on.create("beside")
+    on("consume", "--topic", "beside", "--group", "of-beside", "--timeout-ms", "1")
+    on.until(lambda found: "__consumer_offsets" in found.out, "status", "--internal")
+    assert "__consumer_offsets" not in on("status").out
+
+
+VIEW = View("replicas", ("NAME", "LAG"), frozenset({1}), [("b", 2), ("a", 10), ("c", None), ("d", 0)])
+
+
+def test_keys_filter_sort_page_and_quit():
+    screen = Screen(("replicas", "groups"), height=2)
+
+    def press(*keys):
+        for key in keys:
+            screen.press(key, 2)
+        return [row[0] for row in screen.rows(VIEW)]
+
+    assert press() == ["b", "a"]
+    assert press("down") == ["a", "c"]
+    assert press("page down") == ["c", "d"]
+    assert press("down", "down") == ["c", "d"], "not beyond the end"
+    assert press("home") == ["b", "a"]
+    assert press("s") == ["a", "b"]
+    assert press("s") == ["d", "b"], "by lag, as numbers"
+    assert press("end") == ["a", "c"], "what is unknown comes last"
+    assert press("r", "home") == ["c", "a"]
+    assert press("/", *"10") == ["a"]
+    assert "filter: 10_" in screen.footer()
+    assert press("q") == [], "a letter of the filter"
+    assert press("rubout", "enter") == ["a"]
+    assert "1-1 of 1" in screen.footer()
+    assert not screen.quits
+    assert press("escape", "v") == ["b", "a"]
+    assert screen.name == "groups"
+    press("q")
+    assert screen.quits
+
+
+def test_what_a_terminal_sends_is_split_into_keys():
+    assert split_keys("q\x1b[A\x1b[6~/a\r\x7f\x1b") == ["q", "up", "page down", "/", "a", "enter", "rubout", "escape"]

@@ -1,5 +1,6 @@
 """`tidelog status`: prints the state of every replica, once or continuously."""
 
+import json
 import re
 import sys
 import time
@@ -14,6 +15,9 @@ from tidelog.cli.replica_states import ReplicaState
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from tidelog.cli.status_screen import Screen, View
+    from tidelog.cli.status_views import Queries
 
 TIMEOUT_MS = 5_000
 
@@ -38,39 +42,71 @@ QueryReplicas = Callable[[], list[ReplicaState] | None]
 @click.command()
 @cluster_options
 @click.option("--topic", help="Regular expression for topic names (default: all but internal topics).")
-@flag("watch", "Keep running: redraw on a terminal, print changes in a pipe.")
+@flag("internal", "Include internal topics.")
+@click.option(
+    "--view",
+    type=click.Choice(["replicas", "groups", "throughput"]),
+    default="replicas",
+    show_default=True,
+    help="What to show: each replica, the lag of each group, or the records per second of each topic.",
+)
+@flag("json", "Print JSON.")
+@flag("watch", "Keep running: redraw on a terminal (keys: q / s r v arrows), print changes in a pipe.")
 @click.option(
     "--interval-ms",
     type=click.IntRange(10),
     default=500,
     show_default=True,
-    help="Interval of --watch, in milliseconds.",
+    help="Interval of --watch and of --view throughput, in milliseconds.",
 )
 def status(**given: Any) -> None:
     """Show each replica's log end offset, high watermark and lag, and each partition's leader, epoch and ISR."""
+    _check(given)
+    from tidelog.cli.admin_requests import connect
+    from tidelog.cli.status_views import Queries
+    from tidelog.errors import ApiError
+
+    with connect(given["bootstrap_server"], given["command_config"], timeout_ms=TIMEOUT_MS) as admin:
+        queries = Queries(admin, given["topic"], given["interval_ms"] / 1000, internal=given["internal"])
+        if not given["watch"]:
+            queries.check_topic()
+            print_view(queries.view(given["view"]), as_json=given["json"])
+        elif sys.stdout.isatty() and sys.stdin.isatty():
+            redraw(queries, given["view"], given["interval_ms"] / 1000)
+        else:
+
+            def query() -> list[ReplicaState] | None:
+                try:
+                    return queries.replicas()
+                except ApiError:
+                    return None
+
+            print_changes(query, given["interval_ms"] / 1000)
+
+
+def _check(given: dict[str, Any]) -> None:
     if given["topic"] is not None:
         try:
             re.compile(given["topic"])
         except re.error as error:
             raise usage_error(f"--topic: {given['topic']!r} is not a valid regular expression: {error}.") from None
-    from tidelog.cli.admin_requests import connect
-    from tidelog.cli.replica_states import ReplicaState, replica_states
-    from tidelog.errors import ApiError
+    if given["watch"] and given["json"]:
+        raise usage_error("--json and --watch cannot be used together.")
+    if given["watch"] and given["view"] != "replicas" and not sys.stdout.isatty():
+        raise usage_error("--watch prints replicas only, unless stdout is a terminal.")
 
-    with connect(given["bootstrap_server"], given["command_config"], timeout_ms=TIMEOUT_MS) as admin:
 
-        def query() -> list[ReplicaState] | None:
-            try:
-                return replica_states(admin, given["topic"])
-            except ApiError:
-                return None
-
-        if not given["watch"]:
-            print_table_once(replica_states(admin, given["topic"]))
-        elif sys.stdout.isatty():
-            redraw_table(query, given["interval_ms"] / 1000)
-        else:
-            print_changes(query, given["interval_ms"] / 1000)
+def print_view(view: "View", *, as_json: bool) -> None:
+    if as_json:
+        names = [title.lower().replace("/", "_per_") for title in view.columns]
+        rows = [dict(zip(names, row, strict=True)) for row in view.rows]
+        click.echo(json.dumps({"view": view.name, "rows": rows}, indent=2))
+        return
+    columns: Sequence[Column] = COLUMNS
+    if view.name != "replicas":
+        columns = tuple(Column(title, len(title), grows=True) for title in view.columns)
+    for line in table_lines(columns, view.rows):
+        click.echo(line.rstrip() if view.name != "replicas" else line)
 
 
 def table_row(state: ReplicaState) -> tuple[object, ...]:
@@ -85,11 +121,6 @@ def table_row(state: ReplicaState) -> tuple[object, ...]:
         state.high_watermark,
         state.lag,
     )
-
-
-def print_table_once(states: Sequence[ReplicaState]) -> None:
-    for line in table_lines(COLUMNS, map(table_row, states)):
-        click.echo(line)
 
 
 def changed_states(before: Sequence[ReplicaState], after: Sequence[ReplicaState]) -> Iterator[ReplicaState]:
@@ -118,32 +149,60 @@ def print_changes(query: QueryReplicas, interval_s: float) -> None:
         time.sleep(interval_s)
 
 
-def redraw_table(query: QueryReplicas, interval_s: float) -> None:
-    """Redraw the table on the terminal until interrupted; the last states stay while no broker answers."""
+def rich_table(states: Sequence[ReplicaState]) -> "Table":
+    """All these replicas for rich, without keys."""
+    from tidelog.cli.status_screen import Screen
+    from tidelog.cli.status_views import replica_view
+
+    table = drawn(replica_view(states), Screen(("replicas",), height=len(states)))
+    table.caption = None
+    return table
+
+
+def redraw(queries: "Queries", first: str, interval_s: float) -> None:
+    """Redraw the table on the terminal, and obey keys, until `q`; the last rows stay while no broker answers."""
     from rich.live import Live
 
-    states = query() or []
-    with Live(rich_table(states), auto_refresh=False, screen=True) as live:
-        while True:
-            time.sleep(interval_s)
-            found = query()
-            states = states if found is None else found
-            live.update(rich_table(states, silent=found is None), refresh=True)
+    from tidelog.cli.status_screen import Screen, split_keys
+    from tidelog.cli.status_views import VIEWS, Keyboard
+    from tidelog.errors import ApiError
+
+    screen = Screen(VIEWS, view=VIEWS.index(first))
+    view = queries.view(first)
+    silent, due = False, time.monotonic() + interval_s
+    with Keyboard() as keyboard, Live(auto_refresh=False, screen=True) as live:
+        while not screen.quits:
+            screen.height = max(1, live.console.height - 6)
+            live.update(drawn(view, screen, silent=silent), refresh=True)
+            for key in split_keys(keyboard.read(max(0.0, due - time.monotonic()))):
+                screen.press(key, len(view.columns))
+            if time.monotonic() < due and view.name == screen.name:
+                continue
+            due = time.monotonic() + interval_s
+            try:
+                view, silent = queries.view(screen.name), False
+            except ApiError:
+                silent = True
 
 
-def rich_table(states: Sequence[ReplicaState], *, silent: bool = False) -> "Table":
-    """The table for rich; the columns of a partition are filled only in its first row."""
+def drawn(view: "View", screen: "Screen", *, silent: bool = False) -> "Table":
+    """The part of the view that the screen shows; the columns of a partition are filled only in its first row."""
     from rich.table import Table
 
-    title = time.strftime("No broker answers at %H:%M:%S" if silent else "Replicas at %H:%M:%S")
-    drawn = Table(title=title, expand=False)
-    for column in COLUMNS:
-        drawn.add_column(column.title, justify="right" if column.title in ("LEO", "HW", "LAG") else "left")
+    title = time.strftime("No broker answers at %H:%M:%S" if silent else f"{view.name.capitalize()} at %H:%M:%S")
+    rows = screen.rows(view)
+    table = Table(title=title, caption=screen.footer(), expand=False)
+    for number, column in enumerate(view.columns):
+        mark = "" if screen.sort != number else " ↓" if screen.reverse else " ↑"
+        table.add_column(f"{column}{mark}", justify="right" if number in view.numbers else "left")
     last = None
-    for state in states:
-        cells = [MISSING if cell is None else str(cell) for cell in table_row(state)]
-        if state.partition == last:
-            cells[:5] = [""] * 5
-        last = state.partition
-        drawn.add_row(*cells, style=COLOURS[state.state])
-    return drawn
+    for row in rows:
+        cells = [MISSING if cell is None else str(cell) for cell in row]
+        style = ""
+        if view.name == "replicas":
+            style = COLOURS.get(str(row[6]), "")
+            if row[:2] == last and screen.sort is None:
+                cells[:5] = [""] * 5
+            last = row[:2]
+        table.add_row(*cells, style=style)
+    return table

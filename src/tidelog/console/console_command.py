@@ -94,9 +94,8 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise CommandFailed(
-            f"Cannot listen on {host}:{port}: {os.strerror(error.errno) if error.errno else error}. Use --port for another port."
-        ) from None
+        why = os.strerror(error.errno) if error.errno else error
+        raise CommandFailed(f"Cannot listen on {host}:{port}: {why}. Use --port for another port.") from None
 
 
 def _place(listening: socket.socket, host: str) -> str:

@@ -33,8 +33,7 @@ export function messages(topic, first, session, params) {
     field("Show", select([["20", "20"], ["50", "50"], ["100", "100"], ["500", "500"]], "50", (value) => { state.limit = value; }, { "aria-label": "Messages to show" })),
     h("span.filter-box", {}, icon("search"), search),
     button("Read", { kind: "primary", onclick: () => run() }), tail,
-    h("span.right"),
-    field("Export", select([["", "Export…"], ["jsonl", "JSON lines"], ["csv", "CSV"]], "", (value) => { if (value) save(value); bar.querySelector("[aria-label=Export]").value = ""; }, { "aria-label": "Export" })),
+    select([["", "Export…"], ["jsonl", "as JSON lines"], ["csv", "as CSV"]], "", (value) => { if (value) save(value); bar.querySelector("[aria-label=Export]").value = ""; }, { "aria-label": "Export" }),
     session.allow_changes ? button("Produce", { image: "send", onclick: () => produceDialog(topic, first) }) : null);
   const check = (name, label) => h("label.check", {}, h("input", { type: "checkbox", onchange: (event) => { state[name] = event.target.checked; } }), label);
   const options = h("details", h("summary", "More options"), h("div.toolbar", {},

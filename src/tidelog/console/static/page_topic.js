@@ -45,7 +45,7 @@ function factsOf(row) {
   const side = h("span");
   const box = (key, label, extra = null) => h("div.stat", h("div.label", h("span", label), extra), (values[key] = h("div.value", "–")));
   const state = box("state", "State", side);
-  const element = h("div.stats", box("partitions", "Partitions"), box("replication", "Replicas of each"), box("records", "Records"), box("bytes", "Size of one copy"), box("rate", "Records per second"), state);
+  const element = h("div.stats", box("partitions", "Partitions"), box("replication", "Replicas of each"), box("records", "Records"), box("bytes", "Size of one copy"), box("rate", "Records/s"), state);
   const update = (found) => {
     setText(values.partitions, count(found.partitions));
     setText(values.replication, count(found.replication));
