@@ -7,6 +7,7 @@ from tidelog.client.options import ProducerOptions
 from tidelog.client.transactional import VERSION_2, TransactionalProducer
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.features import ApiVersionsResponse, FinalizedFeatureKey
+from tidelog.wire.messages.records.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tidelog.wire.messages.transactions.transaction_requests import EndTxnResponse, InitProducerIdResponse
 
 ADD_PARTITIONS, END = 24, 26
@@ -97,3 +98,27 @@ def test_nor_does_one_after_a_transaction_whose_records_may_have_been_taken():
     assert story.call(story.producer.commit, story.ground.now).error is ErrorCode.NONE
     assert len(story.ground.requests(INIT_PRODUCER_ID)) == len(story.ground.requests(END)) == 1
     assert story.producer.identity == (7, 1)
+
+
+def test_batches_that_wait_end_at_once_when_the_transaction_has_failed():
+    """Java's producer fails them with what made the transaction fail; they waited for the delivery timeout."""
+    story = Story(VERSION_2)
+    assert not story.call(story.producer.init_transactions, story.ground.now).error
+
+    def fenced(_broker, request, reply):
+        (topic,) = request.topic_data
+        (data,), code = topic.partition_data, ErrorCode.INVALID_PRODUCER_EPOCH
+        part = PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1)
+        answered = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[part])
+        story.ground.later(100, lambda: reply(ProduceResponse(responses=[answered])))
+
+    story.ground.handlers[PRODUCE] = fenced
+    begun = story.ground.now.mono
+    story.producer.begin()
+    for _ in range(8):
+        story.ground.call(story.producer.send, "t", bytes(10_000), story.ground.now)
+    found = []
+    assert story.ground.run_until(lambda: found.extend(story.producer.take_deliveries()) or len(found) == 8, 10_000)
+    assert {each.error for each in found} == {ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert len(story.ground.requests(PRODUCE)) < 8
+    assert story.ground.now.mono - begun < 1_000, "the delivery timeout is 2 s"

@@ -279,6 +279,8 @@ class TransactionalProducer(Producer):
             self.failure = code
         if self.phase is Phase.OPEN:
             self.phase = Phase.FAILED
+            for batch in self._batches.take_unsent():
+                self._end(batch, batch.failed(code, "the transaction failed before it was sent"))
 
     # Positions.
 

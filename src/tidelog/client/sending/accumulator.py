@@ -98,6 +98,13 @@ class Accumulator:
         self._queues.clear()
         return batches
 
+    def take_unsent(self) -> list[ProducerBatch]:
+        """Remove and return the batches that have no sequence numbers yet."""
+        unsent = [batch for queue in self._queues.values() for batch in queue if not batch.has_sequence]
+        for batch in unsent:
+            self.remove(batch)
+        return unsent
+
     def deadlines(self, last_advance: int) -> list[int]:
         """When first batches expire or become ready. One that was already ready at `last_advance` waits for something
         else."""
