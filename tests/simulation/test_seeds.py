@@ -1,8 +1,12 @@
-"""Whole seeds: a drawn world, drawn faults, then everything must come right; and seeds that once found a bug."""
+"""Whole seeds: a drawn world, drawn faults, then everything must come right; and seeds that once found a bug.
+
+In drawn seeds `explain` must name the faults that stand when the faults end, and none when everything is healed.
+"""
 
 import pytest
 
 from tests.hash_seeds import outputs_under_two_hash_seeds
+from tests.simulation.explaining import Explained
 from tidelog.sim.outcome import Summary
 from tidelog.sim.plan import Plan
 from tidelog.sim.run import run, run_timed
@@ -148,7 +152,13 @@ def test_a_seed_that_found_a_bug_with_all_that_came_later_passes(seed):
 def check_seeds(first):
     summary = Summary()
     for seed in range(first, first + CHUNK):
-        summary.add(run_timed(Plan(seed)))
+        explained = Explained()
+        summary.add(run_timed(Plan(seed), explained.watch))
+        if summary.failures:
+            break
+        explained.check_health()
+        assert not explained.missed, "explain did not name a standing fault"
+        assert not explained.wrong, "explain found a problem in a healed cluster"
     assert not summary.failures, summary.failures[0].violation
     assert summary.acked > 0
 

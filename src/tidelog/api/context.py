@@ -82,8 +82,35 @@ class Failure(Protocol):
     def reason(self) -> str: ...
 
 
+class LoadingPartition(Protocol):
+    """A coordinator's partition that is replayed since a time (monotonic ms); `reason` is why it is stuck, or ""."""
+
+    @property
+    def since(self) -> int: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+class Store(Protocol):
+    """This broker's contact with the metadata store."""
+
+    @property
+    def is_silent(self) -> bool: ...
+
+    @property
+    def has_session(self) -> bool: ...
+
+    @property
+    def waiting_ms(self) -> int: ...
+
+
 class Replicas(Protocol):
     """The replicas that this broker holds."""
+
+    @property
+    def full(self) -> Collection[str]:
+        """The log folders that have no room."""
 
     def get(self, topic: str, partition: int) -> Partition | None: ...
 
@@ -184,6 +211,14 @@ class Broker(Protocol):
     def uncleanable(self) -> Mapping[TopicPartition, Failure]: ...
 
     @property
+    def loading(self) -> Mapping[TopicPartition, LoadingPartition]:
+        """The partitions of coordinators that do not serve yet."""
+        ...
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
     def throttles(self) -> "Throttles": ...
 
     @property
@@ -259,6 +294,10 @@ class ProducerIds(Protocol):
     @property
     def is_ready(self) -> bool:
         """Whether `next_id` returns one now."""
+
+    @property
+    def waiting_ms(self) -> int:
+        """How long a block has been needed and was not got; 0 if none is being fetched."""
 
 
 class VerificationRequest(Protocol):

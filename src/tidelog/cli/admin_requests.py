@@ -61,10 +61,18 @@ def describe_error(code: int, message: str | None = None) -> str:
     return f"{sentence.rstrip('.')} ({known.name})." if sentence else f"The cluster returned {known.name}."
 
 
-def connect(bootstrap: str, command_config: str | None = None, *, timeout_ms: int = 30_000) -> Admin:
-    """An admin client of the cluster; CommandFailed if no address accepts a connection."""
+def connect(
+    bootstrap: str, command_config: str | None = None, *, timeout_ms: int = 30_000, setup_ms: int = 10_000
+) -> Admin:
+    """An admin client of the cluster; CommandFailed if no address accepts a connection. `setup_ms`: how long a
+    connection may take before another broker is tried."""
     check_reachable(bootstrap)
-    options = {"default.api.timeout.ms": str(timeout_ms), "client.id": "tidelog-cli", **file_options(command_config)}
+    options = {
+        "default.api.timeout.ms": str(timeout_ms),
+        "socket.connection.setup.timeout.ms": str(setup_ms),
+        "client.id": "tidelog-cli",
+        **file_options(command_config),
+    }
     return Admin(bootstrap, **properties.keywords(AdminOptions, options))
 
 

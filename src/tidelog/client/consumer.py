@@ -142,6 +142,10 @@ class Consumer(Client):
         is_giving_up = self.group is not None and self.group.membership.must_commit
         return not is_giving_up and not self._is_closing
 
+    def waits(self, now: Time, patience_ms: int) -> list[str]:
+        """Why assigned partitions have not been read for at least `patience_ms`, in words."""
+        return self._fetcher.waits(now, patience_ms)
+
     def take_events(self) -> list[Event]:
         events, self._events = self._events, []
         return events

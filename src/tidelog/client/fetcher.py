@@ -17,6 +17,7 @@ from tidelog.client.link import Answer
 from tidelog.client.options import ConsumerOptions
 from tidelog.client.positions import EARLIEST, LATEST, Need, PartitionPosition, Positions
 from tidelog.client.results import ConsumerRecord, Event, Failed, Truncated, code_of
+from tidelog.client.waiting import Troubles, lasting
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import NO_ID, Time, TopicPartition
 from tidelog.wire import records
@@ -70,6 +71,9 @@ class Fetcher:
         self._busy_nodes: set[int] = set()
         self.events: list[Event] = []
         self._last_advance = 0
+        self._troubles = Troubles()
+        self._unready: dict[TopicPartition, int] = {}
+        """Partitions without a leader or an offset, and since when `waits` has seen them so."""
 
     def __repr__(self) -> str:
         return f"<Fetcher {len(self._buffer)} buffered, asking {sorted(self._busy_nodes)}>"
@@ -231,6 +235,19 @@ class Fetcher:
             partition_max_bytes=self._options.max_partition_fetch_bytes,
         )
 
+    def waits(self, now: Time, patience_ms: int) -> list[str]:
+        """Why partitions have not been read for at least `patience_ms`, in words."""
+        found: list[tuple[int, str]] = []
+        for partition, position in self._positions.by_partition.items():
+            since = self._troubles.since(partition)
+            if since is None and (position.offset is None or self._cluster.metadata.leader(partition) is None):
+                since = self._unready.setdefault(partition, now.mono)
+            else:
+                self._unready.pop(partition, None)
+            if since is not None:
+                found.append((since, self._troubles.reason(self._cluster, partition)))
+        return lasting(found, now.mono, patience_ms)
+
     # Answers.
 
     def _answered(
@@ -247,7 +264,8 @@ class Fetcher:
         code = answer.fault or code_of(answer.response.error_code)
         if code:
             self._cluster.request_metadata_update(now)
-            for position in by_partition.values():
+            for partition, position in by_partition.items():
+                self._troubles.note(partition, code, None, now.mono)
                 self._back_off(position, now)
             return
         self._cluster.learn_endpoints(answer.response.node_endpoints)
@@ -260,8 +278,10 @@ class Fetcher:
     ) -> None:
         code = code_of(data.error_code)
         if code:
+            self._troubles.note(partition, code, None, now.mono)
             self._handle_error(partition, position, code, data, now)
             return
+        self._troubles.clear(partition)
         position.failures = 0
         position.high_watermark = data.high_watermark
         position.last_stable_offset = data.last_stable_offset

@@ -21,6 +21,7 @@ from tidelog.client.sending.batch import EncodedBatch, EncodedRecords, ProducerB
 from tidelog.client.sending.partitioner import Sticky, partition_of_key
 from tidelog.client.sending.produce_requests import SentRequest, produce_request
 from tidelog.client.sending.sequences import Sequences
+from tidelog.client.waiting import Troubles, lasting, missing
 from tidelog.effects import Effect
 from tidelog.errors import RETRIABLE, ErrorCode
 from tidelog.model import Time, TopicPartition
@@ -71,6 +72,7 @@ class Producer(Client):
         self._transactional_id: str | None = None
         self._newest_produce = 32767
         """The newest version of Produce that may be used; a transaction's version limits it."""
+        self._troubles = Troubles()
         self._last_advance = 0
         """When `_advance` ran last. What was due by then and was not sent waits for an input, and sets no deadline."""
 
@@ -143,6 +145,21 @@ class Producer(Client):
         self._closed = True
         self.network.close()
         return self.network.take_effects()
+
+    def waits(self, now: Time, patience_ms: int) -> list[str]:
+        """Why records have not been acknowledged for at least `patience_ms`, in words."""
+        oldest: dict[TopicPartition, int] = {}
+        for batch in (*self._in_flight, *self._batches.first()):
+            since = self._troubles.since(batch.partition)
+            oldest.setdefault(batch.partition, batch.created if since is None else since)
+        found = [(since, self._troubles.reason(self.cluster, partition)) for partition, since in oldest.items()]
+        sequences = self.sequences
+        if found and sequences is not None and not sequences.has_id:
+            found = [(min(oldest.values()), "no broker gives a producer id")]
+        found += [
+            (waiting[0].since, f"{topic}: {missing(self.cluster, topic)}") for topic, waiting in self._waiting.items()
+        ]
+        return lasting(found, now.mono, patience_ms)
 
     def take_deliveries(self) -> list[Delivery]:
         """The deliveries since the last call."""
@@ -333,6 +350,10 @@ class Producer(Client):
         """Apply an answer to one batch."""
         sequences = self.sequences
         batch.may_be_appended |= code not in produce_requests.NOT_APPENDED
+        if code is ErrorCode.NONE:
+            self._troubles.clear(batch.partition)
+        else:
+            self._troubles.note(batch.partition, code, None if answer is None else answer.error_message, now.mono)
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             if sequences is not None:
                 sequences.acknowledged(batch)

@@ -17,8 +17,8 @@ REQUEST_TIMEOUT_MS = 4_000
 WATCH_MS = 1_000
 PATIENCE_MS = 3_000
 """How long something that may pass by itself must last."""
-GROUP_PATIENCE_MS = 6_000
-"""How long a group may stand still: more than the 5 s of auto.commit.interval.ms."""
+GROUP_PATIENCE_MS = 15_000
+"""How long a group may stand still: three times the 5 s of auto.commit.interval.ms."""
 
 T = TypeVar("T")
 
@@ -75,12 +75,12 @@ def cluster_evidence(
     topics: Sequence[str] | None = None,
     watch_ms: int = WATCH_MS,
     patience_ms: int = PATIENCE_MS,
-    group_patience_ms: int = 0,
+    group_patience_ms: int | None = None,
 ) -> Evidence:
     """The evidence about all brokers and the topics that `wanted` selects; with `group_patience_ms` about all consumer
     groups, too. ApiError if no broker answers."""
     evidence, look = run(admin, gather(wanted, watch_ms=watch_ms, patience_ms=patience_ms, topics=topics))
-    if group_patience_ms:
+    if group_patience_ms is not None:
         watched = watch_groups(evidence, groups_in(look), watch_ms=watch_ms, patience_ms=group_patience_ms)
         evidence.groups = run(admin, watched)
     return evidence

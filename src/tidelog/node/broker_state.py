@@ -26,6 +26,7 @@ from tidelog.node.authorizer import Authorizer
 from tidelog.node.computing import Computing
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.controller_pushes import Assignments, PushOrder
+from tidelog.node.coordinating import Loading
 from tidelog.node.delegation_tokens import TokenMirror
 from tidelog.node.event_log import EventLog
 from tidelog.node.fetching import Fetching
@@ -74,6 +75,8 @@ class BrokerState:
     certificates: Certificates | None = None
     """Those of its TLS listeners, if the world has any."""
     now = Time(0, 0)
+    loading: Mapping[TopicPartition, Loading]
+    """The partitions of its coordinators that do not serve yet; given by the node."""
 
     def __init__(
         self,
@@ -128,7 +131,7 @@ class BrokerState:
             store.submit, on_topic=self._topic_changed, on_broker=self._broker_changed, on_quotas=self._quotas_changed
         )
         self.tokens = TokenMirror(store.submit, config.delegation_token_secret_key)
-        self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, lambda: node.signal(("producer-ids",)))
+        self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, self._ids_came, self._mono_ms)
         self.forwarding = Forwarding(effects)
         self.groups = GroupCoordinator(config, entropy=entropy, cluster=self.image, group_config=self.group_config)
         self.transactions = TransactionCoordinator(config, find=self.leader_of, next_id=self.producer_ids.next_id)
@@ -153,7 +156,7 @@ class BrokerState:
         self.pushes = PushOrder(store.submit, self.controller)
         self._unknown_topics: list[Partition] | None = None
         self._metadata_epoch = -1
-        self._node, self._entropy, self._submit = node, entropy, store.submit
+        self.store, self._node, self._entropy, self._submit = store, node, entropy, store.submit
         self._topic_configs: dict[str, TopicConfig] = {}
 
     def __repr__(self) -> str:
@@ -196,6 +199,12 @@ class BrokerState:
 
     def _wall_ms(self) -> int:
         return self.now.wall
+
+    def _mono_ms(self) -> int:
+        return self.now.mono
+
+    def _ids_came(self) -> None:
+        self._node.signal(("producer-ids",))
 
     # Configuration.
 

@@ -26,12 +26,13 @@ RETRY_MS = 1_000
 
 @dataclass(slots=True, eq=False)
 class Loading:
-    """A partition that is replayed up to `offset`. `reported`: an event said that it is stuck. It is retried at
-    `retry_at`, or when the partition becomes dirty."""
+    """A partition that has been replayed up to `offset` since a time (monotonic ms). `reason` is why it is stuck, as an
+    event reported. It is retried at `retry_at`, or when the partition becomes dirty."""
 
     partition: Partition
     offset: int
-    reported: bool = False
+    since: int
+    reason: str = ""
     retry_at: int | None = None
 
 
@@ -51,7 +52,8 @@ class Coordinating:
         self._examine = examine
         self._epochs: dict[TopicPartition, int] = {}
         """The partitions that this broker coordinates, and the leader epoch since which it does."""
-        self._loading: dict[TopicPartition, Loading] = {}
+        self.loading: dict[TopicPartition, Loading] = {}
+        """The partitions of coordinators that do not serve yet."""
         self.alarm = Alarm()
 
     def __repr__(self) -> str:
@@ -80,7 +82,7 @@ class Coordinating:
         """A partition that this broker leads is dirty: a higher high watermark, or it was examined or repaired."""
         coordinator = self._coordinators.get(partition.name.topic)
         if coordinator is not None:
-            loading = self._loading.get(partition.name)
+            loading = self.loading.get(partition.name)
             if loading is not None:
                 self._continue_loading(loading, now)
             self._effects.extend(coordinator.committed(partition.name.partition, partition.high_watermark, now))
@@ -91,7 +93,7 @@ class Coordinating:
             return
         name = partition.name
         if not isinstance(partition.role, Leader):
-            if self._loading.pop(name, None) is not None:
+            if self.loading.pop(name, None) is not None:
                 self.alarm.set(self.next_deadline)
             if self._epochs.pop(name, None) is not None:
                 self._effects.extend(coordinator.resigned(name.partition, now))
@@ -100,17 +102,17 @@ class Coordinating:
             self._epochs[name] = partition.epoch
             self._effects.extend(coordinator.elected(name.partition, partition.epoch, now))
             if is_new:  # else this broker led all the time: what it has replayed is what the log holds
-                self._loading[name] = Loading(partition, partition.log.log_start_offset)
+                self.loading[name] = Loading(partition, partition.log.log_start_offset, now.mono)
             self.committed(partition, now)
 
     # Loading.
 
     @property
     def next_deadline(self) -> int | None:
-        return earliest(*(loading.retry_at for loading in self._loading.values()))
+        return earliest(*(loading.retry_at for loading in self.loading.values()))
 
     def wake(self, now: Time) -> None:
-        for loading in list(self._loading.values()):
+        for loading in list(self.loading.values()):
             if loading.retry_at is not None and loading.retry_at <= now.mono:
                 self._continue_loading(loading, now)
 
@@ -131,7 +133,7 @@ class Coordinating:
             self._report(loading, str(error))
             loading.retry_at = now.mono + RETRY_MS
         else:
-            del self._loading[name]
+            del self.loading[name]
             self._effects.extend(self._coordinators[name.topic].loaded(name.partition, now))
         self.alarm.set(self.next_deadline)
 
@@ -150,7 +152,7 @@ class Coordinating:
             loading.offset = found[-1].next_offset
 
     def _report(self, loading: Loading, reason: str) -> None:
-        if not loading.reported:
-            loading.reported = True
+        if not loading.reason:
+            loading.reason = reason
             fields = {"partition": str(loading.partition.name), "offset": loading.offset, "reason": reason}
             self._effects.append(Event("coordinator.incomplete", fields, level="error"))

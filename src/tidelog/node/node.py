@@ -62,7 +62,7 @@ class Node:
         self._effects: list[Effect] = []
         self._out: list[Effect] = []
         self.purgatory = Purgatory()
-        self.store = StoreCalls(self._out)
+        self.store = StoreCalls(self._out, lambda: self.now.mono)
         self.broker = BrokerState(
             config,
             disk,
@@ -95,6 +95,7 @@ class Node:
         self.stopping = Stopping(self._effects)
         of_topics: Mapping[str, Any] = {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}
         self.coordinating = Coordinating(of_topics, broker.replicas, self._effects, broker.examine)
+        broker.loading = self.coordinating.loading
         self._woken: Sequence[Woken] = (
             self.purgatory,
             self.dispatch.muting,
@@ -154,6 +155,7 @@ class Node:
     def store_silent(self, now: Time) -> list[Effect]:
         """The store was silent for a whole session timeout, so another controller may have been elected."""
         self._at(now)
+        self.store.is_silent = True
         self._effects.extend(self.broker.controller.store_silent(now))
         return self._finish()
 
@@ -164,6 +166,7 @@ class Node:
 
     def store_event(self, path: str, now: Time) -> list[Effect]:
         self._at(now)
+        self.store.is_silent = False
         self.broker.configs.changed(path)
         if self.broker.acls is not None:
             self.broker.acls.changed(path)

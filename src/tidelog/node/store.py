@@ -11,10 +11,14 @@ UNKNOWN = StoreResult("unknown")
 
 class StoreCalls:
     """Submissions under way. `out` takes the `Store` effects. Between two sessions they wait for the next one: the
-    world could only answer `unknown`, and retries would never end."""
+    world could only answer `unknown`, and retries would never end. `is_silent`: the world reported silence, and nothing
+    was heard since; `mono` is the time, in milliseconds."""
 
-    def __init__(self, out: list[Effect]) -> None:
+    def __init__(self, out: list[Effect], mono: Callable[[], int] = lambda: 0) -> None:
         self._out = out
+        self._mono = mono
+        self.is_silent = False
+        self._since: dict[int, int] = {}
         self._tokens = count(1)
         self._then: dict[int, Callable[[StoreResult], None]] = {}
         self._held: list[Store] | None = None
@@ -25,14 +29,27 @@ class StoreCalls:
     def submit(self, operations: Sequence[Operation], then: Callable[[StoreResult], None]) -> None:
         token = next(self._tokens)
         self._then[token] = then
+        self._since[token] = self._mono()
         (self._out if self._held is None else self._held).append(Store(token, tuple(operations)))
 
     def result(self, token: int, result: StoreResult) -> None:
+        self.is_silent = self.is_silent and result.outcome == "unknown"
+        self._since.pop(token, None)
         then = self._then.pop(token, None)
         if then is not None:
             then(result)
 
+    @property
+    def has_session(self) -> bool:
+        return self._held is None
+
+    @property
+    def waiting_ms(self) -> int:
+        """How long the oldest call has waited for its result; 0 if none is under way."""
+        return self._mono() - next(iter(self._since.values())) if self._since else 0
+
     def session_started(self) -> None:
+        self.is_silent = False
         held, self._held = self._held, None
         self._out.extend(held or ())
 
@@ -40,5 +57,6 @@ class StoreCalls:
         """Whatever was under way may or may not have happened."""
         self._held = []
         pending, self._then = self._then, {}
+        self._since.clear()
         for then in pending.values():
             then(UNKNOWN)

@@ -32,12 +32,16 @@ T = TypeVar("T")
 FOREVER = 2**62
 """A monotonic time in ms that is never reached."""
 _CLOSE_MS = 30_000
+WAIT_STEP_MS = 500
 DENIED_MS = 5_000
 """How long a topic must be denied until that is an error: a new ACL takes up to a second to reach all brokers."""
 
 
 class _Blocking:
     """What the three clients share: running until a condition holds, and closing."""
+
+    on_wait: Callable[[], None] | None = None
+    """Called about twice a second while a call waits."""
 
     def __init__(self, client: Client) -> None:
         self._sockets = Sockets(client)
@@ -46,9 +50,14 @@ class _Blocking:
     def _run_until(self, done: Callable[[], bool], until: int) -> bool:
         """Run until `done` holds; return whether it did by `until` (monotonic ms)."""
         while not done():
-            if now().mono >= until:
+            moment = now().mono
+            if moment >= until:
                 return False
-            self._sockets.run(until)
+            if self.on_wait is None:
+                self._sockets.run(until)
+            else:
+                self._sockets.run(min(until, moment + WAIT_STEP_MS))
+                self.on_wait()
         return True
 
     def _topic(self, topic: str, timeout: float) -> "TopicInfo":
@@ -226,6 +235,10 @@ class Producer(_Blocking):
         self._sockets.run(moment.mono)
         return ticket
 
+    def waits(self, patience_ms: int) -> list[str]:
+        """Why records have not been acknowledged for at least `patience_ms`, in words."""
+        return self._client.waits(now(), patience_ms)
+
     def _wait_for_room(self) -> Time:
         moment = now()
         if not self._client.has_room:
@@ -321,9 +334,18 @@ class Consumer(_Blocking):
             self._deliver_events()
             taken, effects = take()
             self._sockets.carry_out(effects)
-            if taken or now().mono >= until:
+            left = until - now().mono
+            if taken or left <= 0:
                 return taken
-            self._sockets.run(until)
+            if self.on_wait is None:
+                self._sockets.run(until)
+            else:
+                self._sockets.run(until - max(0, left - WAIT_STEP_MS))
+                self.on_wait()
+
+    def waits(self, patience_ms: int) -> list[str]:
+        """Why assigned partitions have not been read for at least `patience_ms`, in words."""
+        return self._client.waits(now(), patience_ms)
 
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         self._sockets.carry_out(self._client.seek(TopicPartition(*partition), offset, now()))

@@ -174,9 +174,9 @@ def run(plan: Plan, prepared: Callable[[Cluster], None] | None = None) -> Outcom
     )
 
 
-def run_timed(plan: Plan) -> Outcome:
+def run_timed(plan: Plan, prepared: Callable[[Cluster], None] | None = None) -> Outcome:
     """As `run`, but no input may take too much processor time (I49): if one does, the seed is run again."""
-    outcome = run(plan)
+    outcome = run(plan, prepared)
     if not outcome.ok:
         return outcome
     return replace(outcome, violation=costs.describe_slow(outcome.slow, lambda: run(plan).slow))

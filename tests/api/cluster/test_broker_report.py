@@ -47,6 +47,30 @@ def test_folders_and_the_controller():
     assert facts["controller"] == {"leading": False, "id": -1, "epoch": -1, "deletions": {}}
 
 
+def test_a_store_that_is_silent_and_producer_ids_that_do_not_come():
+    broker = OneBroker()
+    assert report(broker)[1]["store"] == {"silent": False, "session": True, "registered": False, "waiting_ms": 0}
+    broker.store_answers = False
+    broker.node.broker.producer_ids.fetch_block()
+    broker.passes(7_000)
+    broker.give("store_silent")
+    _, facts = report(broker)
+    assert facts["store"]["silent"]
+    assert facts["store"]["waiting_ms"] >= 7_000
+    assert facts["producer_ids_wait_ms"] >= 7_000
+    broker.give("store_event", "/config")
+    assert not report(broker)[1]["store"]["silent"]
+    broker.give("session_lost")
+    store = report(broker)[1]["store"]
+    assert (store["session"], store["registered"]) == (False, False)
+
+
+def test_a_full_folder():
+    broker = OneBroker(folders=("/a", "/b"))
+    broker.node.replicas.folder_full("/b", "ENOSPC")
+    assert report(broker)[1]["full"] == ["/b"]
+
+
 def test_events_from_a_number_on_and_of_one_partition():
     broker = OneBroker()
     broker.lead(isr=(0, 1, 2))

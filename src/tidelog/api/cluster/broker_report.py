@@ -1,7 +1,10 @@
 """BrokerReport (10000): recent events of this broker, and facts that no API of Kafka reports.
 
 The facts are a JSON object: `broker_epoch`; `controller` (`leading`, `id`, `epoch`, and of the leading one `deletions`:
-topic → brokers that have not confirmed them); `folders`: folder → why it is offline, or null; `behind`: led partition →
+topic → brokers that have not confirmed them); `store`: its contact with the metadata store (`silent` for a whole
+session timeout, `session`, `registered`, `waiting_ms` of the oldest open call); `folders`: folder → why it is offline,
+or null; `full`: folders without room; `loading`: coordinator's partition → `for_ms`, and `reason` if it is stuck;
+`producer_ids_wait_ms`: how long a block of producer ids has been needed; `behind`: led partition →
 replica outside the ISR → `log_end_offset`, `end` of the leader, `caught_up_ms_ago` (null if never in this epoch);
 `short`: led partition → the in-sync replicas that acks=all needs, where there are fewer; `uncleanable`: partition →
 why; with TLS, `certificates`: listener → when its certificate expires, in wall-clock milliseconds.
@@ -61,11 +64,27 @@ def facts(broker: Broker, now: Time) -> Sliced[dict[str, Any]]:
     return {
         "broker_epoch": broker.broker_epoch,
         "controller": _controller(broker),
+        "store": _store(broker),
+        "full": sorted(broker.replicas.full),
+        "loading": {
+            str(name): {"for_ms": now.mono - loading.since, "reason": loading.reason}
+            for name, loading in broker.loading.items()
+        },
+        "producer_ids_wait_ms": broker.producer_ids.waiting_ms,
         "folders": {folder: _trouble(broker, folder) for folder in broker.config.folders},
         "behind": behind,
         "short": short,
         "uncleanable": {str(name): failure.reason for name, failure in broker.uncleanable.items()},
         **({"certificates": dict(certificates)} if certificates else {}),
+    }
+
+
+def _store(broker: Broker) -> dict[str, Any]:
+    return {
+        "silent": broker.store.is_silent,
+        "session": broker.store.has_session,
+        "registered": broker.broker_epoch >= 0,
+        "waiting_ms": broker.store.waiting_ms,
     }
 
 

@@ -90,6 +90,7 @@ def consume(**given: Any) -> None:
     options = client_options(given["command_config"], given["command_properties"], flags)
     group = given["group"] or options.pop("group.id", None)
     from tidelog.cli.admin_requests import check_reachable
+    from tidelog.cli.console.wait_notice import WaitNotice, clock_ms
     from tidelog.client.options import ConsumerOptions
     from tidelog.client.properties import keywords
     from tidelog.shell.transport import Consumer
@@ -98,6 +99,7 @@ def consume(**given: Any) -> None:
     del found["group_id"]  # passed to the consumer separately
     check_reachable(given["bootstrap_server"])
     with Consumer(given["bootstrap_server"], group, **found) as consumer:
+        consumer.on_wait = WaitNotice(consumer.waits, clock_ms)
         _select_partitions(consumer, group, given)
         _print_records(consumer, to_line, given["max_messages"], given["timeout_ms"])
 

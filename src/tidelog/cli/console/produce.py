@@ -86,6 +86,7 @@ def produce(**given: Any) -> None:
     }
     options = client_options(given["command_config"], given["command_properties"], flags)
     from tidelog.cli.admin_requests import check_reachable
+    from tidelog.cli.console.wait_notice import WaitNotice, clock_ms
     from tidelog.client.options import ProducerOptions
     from tidelog.client.properties import keywords
     from tidelog.shell.transport import Producer
@@ -93,6 +94,7 @@ def produce(**given: Any) -> None:
     found = keywords(ProducerOptions, {"client.id": "tidelog-produce", **options})
     check_reachable(given["bootstrap_server"])
     with Producer(given["bootstrap_server"], **found) as producer:
+        producer.on_wait = WaitNotice(producer.waits, clock_ms)
         failed = send_lines(producer, reader, given["topic"], given["partition"], sync=given["sync"])
     click.get_current_context().exit(1 if failed else 0)
 

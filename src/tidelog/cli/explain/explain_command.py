@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 EXIT_PROBLEMS, EXIT_UNANSWERED = 2, 3
 EXIT_HELP = "Exit status: 0 no problems, 1 usage, 2 problems found, 3 brokers could not be asked."
 
+SETUP_MS = 3_000
+"""How long a connection to a broker may take: less than its request, so that another one can be asked."""
+
 as_json = flag("json", "Print JSON.")
 watch_ms = click.option(
     "--watch-ms",
@@ -30,7 +33,7 @@ watch_ms = click.option(
 patience_ms = click.option(
     "--patience-ms",
     type=click.IntRange(0),
-    default=6000,
+    default=15_000,
     show_default=True,
     help="Time that a doubtful state must last to be reported, in milliseconds.",
 )
@@ -88,7 +91,7 @@ def _gathered(given: dict[str, Any], topic: str | None = None, *, groups: bool =
             topics=None if topic is None else [topic],
             watch_ms=given["watch_ms"],
             patience_ms=min(PATIENCE_MS, given["patience_ms"]),
-            group_patience_ms=given["patience_ms"] if groups else 0,
+            group_patience_ms=given["patience_ms"] if groups else None,
         )
 
 
@@ -103,7 +106,7 @@ def _connected(given: dict[str, Any]) -> "Iterator[Admin]":
     except CommandFailed as failed:
         raise Unanswered(failed.message) from None
     try:
-        with connect(given["bootstrap_server"], given["command_config"]) as admin:
+        with connect(given["bootstrap_server"], given["command_config"], setup_ms=SETUP_MS) as admin:
             yield admin
     except ApiError as error:
         raise Unanswered(describe_error(error.code, error.message)) from None

@@ -58,6 +58,10 @@ class Accumulator:
             or batch.first_ticket <= flush_up_to
         )
 
+    def first(self) -> list[ProducerBatch]:
+        """The next batch of each partition."""
+        return [queue[0] for queue in self._queues.values()]
+
     def take(self, batch: ProducerBatch) -> None:
         """Remove the batch, which must be its partition's first, because it is being sent."""
         queue = self._queues[batch.partition]

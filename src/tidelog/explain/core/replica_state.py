@@ -1,6 +1,5 @@
 """Why a broker does not answer, why a replica is out of sync, and what helps: sentences that several rules use."""
 
-from tidelog.errors import ErrorCode
 from tidelog.explain.core.evidence import BrokerEvidence, Evidence, LogDir, PartitionEvidence
 from tidelog.explain.core.finding import Advice, duration, size
 
@@ -13,8 +12,6 @@ def why_silent(evidence: Evidence, broker: int) -> str:
     seen = evidence.brokers.get(broker)
     if seen is None or not seen.address:
         return f"Broker {broker} is down."
-    if seen.error is ErrorCode.REQUEST_TIMED_OUT:
-        return f"Broker {broker} at {seen.address} accepts connections, but did not answer in time."
     return f"Broker {broker} is registered at {seen.address}, but does not answer."
 
 
@@ -76,8 +73,8 @@ def remedies(evidence: Evidence, partition: PartitionEvidence, replica: int) -> 
 
 def start(evidence: Evidence, broker: int) -> Advice:
     seen = evidence.brokers.get(broker)
-    if seen is not None and seen.address and seen.error is ErrorCode.REQUEST_TIMED_OUT:
-        return Advice(f"See whether broker {broker} hangs or is overloaded; restart it if it does not recover.")
+    if seen is not None and seen.address:
+        return Advice(f"Start broker {broker}, or restart it if it hangs.")
     return Advice(f"Start broker {broker}.")
 
 

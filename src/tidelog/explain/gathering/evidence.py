@@ -4,7 +4,7 @@ What may be passing (an old view, a leader that does not answer as one) is looke
 lasted for `patience_ms`. A broker that does not answer the second look counts as down.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -26,8 +26,12 @@ STEP_MS = 500
 NO_ROOM_BYTES = 1 << 20
 """Usable bytes below which a disk counts as full, of brokers that do not report it."""
 THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+TOPIC_OPTIONS = ("min.insync.replicas", "unclean.leader.election.enable", *THROTTLED)
+ANY_SOURCE, DYNAMIC = range(128), (2, 3)
+"""Sources of options in DescribeConfigs; dynamic ones are those of a broker or the defaults of all."""
 UNLIMITED = str(2**63 - 1)
 MAX_UNANSWERED = 20
+MAX_TRIES = 3
 
 
 def gather(
@@ -35,10 +39,7 @@ def gather(
 ) -> Steps[tuple[Evidence, Look]]:
     """The evidence on all brokers and on the topics that `wanted` selects, and the last look. ApiError if no broker
     answers. `topics` are those to ask for at each look, None for all."""
-    (first_answer,) = yield [Ask(metadata_request(None))]
-    response = first_answer.response
-    if response is None or response.error_code:
-        raise ApiError(top_error(first_answer), "no broker answered")
+    response = yield from _any_metadata()
     first = yield from take_look(addresses_in(response), wanted, topics)
     evidence = Evidence(first.wall_ms, response.cluster_id or "", response.controller_id, {}, {})
     _take_brokers(evidence, first, addresses_in(response))
@@ -51,6 +52,16 @@ def gather(
     yield from add_transactions(evidence)
     evidence.unanswered = [*dict.fromkeys([*evidence.unanswered, *last.unanswered])][:MAX_UNANSWERED]
     return evidence, last
+
+
+def _any_metadata() -> Steps[Any]:
+    """The metadata of any broker. One that stands still takes the time of a whole request: then another is asked."""
+    answer = Answer()
+    for _ in range(MAX_TRIES):
+        (answer,) = yield [Ask(metadata_request(None))]
+        if answer.response is not None and not answer.response.error_code:
+            return answer.response
+    raise ApiError(top_error(answer), "no broker answered")
 
 
 def _take_brokers(evidence: Evidence, look: Look, registered: Mapping[int, str]) -> None:
@@ -76,9 +87,9 @@ def _add_settings(evidence: Evidence) -> Steps[None]:
     topics = sorted({name.topic for name in evidence.partitions})
     asks: dict[Any, Ask] = {"moves": Ask(ListPartitionReassignmentsRequest(topics=None), CONTROLLER)}
     if topics:
-        asks["topics"] = Ask(_describe(TOPIC, topics))
+        asks["topics"] = Ask(_describe(TOPIC, topics, TOPIC_OPTIONS))
     asks |= {
-        broker: Ask(_describe(BROKER, [str(broker)]), broker)
+        broker: Ask(_describe(BROKER, [str(broker)], RATES), broker)
         for broker, seen in evidence.brokers.items()
         if seen.answers
     }
@@ -86,7 +97,7 @@ def _add_settings(evidence: Evidence) -> Steps[None]:
     _take_moves(evidence, answers["moves"])
     _take_topic_options(evidence, _options(answers.get("topics", Answer())))
     for broker, seen in evidence.brokers.items():
-        found = _options(answers.get(broker, Answer())).get(str(broker), {})
+        found = _options(answers.get(broker, Answer()), DYNAMIC).get(str(broker), {})
         seen.options = {name: rate for name in RATES if (rate := found.get(name)) not in (None, "", UNLIMITED)}
         deleting: Mapping[str, Sequence[int]] = seen.facts.get("controller", {}).get("deletions", {})
         evidence.deleting = {**evidence.deleting, **deleting}
@@ -95,19 +106,20 @@ def _add_settings(evidence: Evidence) -> Steps[None]:
         evidence.brokers.setdefault(broker, BrokerEvidence(broker))
 
 
-def _describe(kind: int, names: Iterable[str]) -> DescribeConfigsRequest:
+def _describe(kind: int, names: Iterable[str], options: Sequence[str]) -> DescribeConfigsRequest:
     return DescribeConfigsRequest(
         resources=[
-            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=[*options])
+            for name in names
         ]
     )
 
 
-def _options(answer: Answer) -> dict[str, dict[str, str | None]]:
-    """The options of each resource; none of those that could not be described."""
+def _options(answer: Answer, sources: Container[int] = ANY_SOURCE) -> dict[str, dict[str, str | None]]:
+    """The options of each resource that have one of these sources; none of those that could not be described."""
     results = answer.response.results if answer.response is not None else ()
     return {
-        result.resource_name: {each.name: each.value for each in result.configs}
+        result.resource_name: {each.name: each.value for each in result.configs if each.config_source in sources}
         for result in results
         if not result.error_code
     }
