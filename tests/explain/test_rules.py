@@ -17,6 +17,7 @@ from tidelog.explain.core.evidence import (
     OngoingReassignment,
     OpenTransaction,
     PartitionEvidence,
+    View,
 )
 from tidelog.explain.core.finding import broker_list, duration, size
 from tidelog.explain.core.group_rules import group_findings
@@ -265,6 +266,90 @@ def test_a_group_whose_partition_is_offline():
     seen = GroupEvidence(GroupState("g", "Stable", "range", [MEMBER]), 0, [place()])
     kinds = {finding.kind for finding in group_findings(evidence(leader=-1), seen)}
     assert kinds == {"group.offline"}
+
+
+def test_a_group_without_a_committed_offset_in_a_partition():
+    seen = GroupEvidence(GroupState("g", "Stable", "range", [MEMBER]), 0, unread=[NAME])
+    (finding,) = group_findings(evidence(), seen)
+    assert (finding.severity, finding.kind) == ("note", "group.no-position")
+    assert "t-0" in finding.says
+
+
+def of_broker(given, broker=1):
+    return {finding.kind: finding for finding in broker_findings(given, given.brokers[broker])}
+
+
+@pytest.mark.parametrize(
+    ("loading", "reported"),
+    [
+        ({"for_ms": 5_000}, False),
+        ({"for_ms": 5_001}, True),
+        ({"for_ms": 10, "reason": "rot"}, True),
+    ],
+)
+def test_a_coordinator_that_loads_for_long_or_cannot(loading, reported):
+    given = evidence()
+    given.brokers[1].facts = {"loading": {"__consumer_offsets-3": loading}}
+    finding = of_broker(given).get("broker.coordinator-loading")
+    assert (finding is not None) == reported
+    if finding is not None:
+        assert finding.severity == "error"
+        assert any("rot" in line for line in finding.because) == ("reason" in loading)
+        assert "explain partition" in text(finding)
+        assert "__consumer_offsets-3" in text(finding)
+
+
+def test_a_coordinator_of_kafka_that_answers_that_it_loads():
+    given = evidence()
+    given.brokers[1].loading = ("groups",)
+    finding = of_broker(given)["broker.coordinator-loading"]
+    assert finding.severity == "warning"
+    assert "COORDINATOR_LOAD_IN_PROGRESS for groups" in finding.says
+
+
+@pytest.mark.parametrize(("waited", "reported"), [(None, False), (5_000, False), (7_000, True)])
+def test_a_broker_that_waits_for_producer_ids(waited, reported):
+    given = evidence()
+    given.brokers[1].facts = {"producer_ids_wait_ms": waited}
+    assert ("broker.no-producer-ids" in of_broker(given)) == reported
+
+
+def test_a_broker_that_leads_less_than_it_should():
+    assert "broker.leads-too-little" not in of_broker(evidence(), 0)
+    finding = of_broker(evidence(leader=1), 0)["broker.leads-too-little"]
+    assert finding.severity == "note"
+    assert "leads 0 of the 1 partitions" in finding.says
+    assert "broker.leads-too-little" not in of_broker(evidence(leader=1, isr=(1, 2)), 0)
+
+
+def test_two_that_act_as_controller():
+    given = evidence()
+    given.brokers[0].facts = {"controller": {"leading": True}}
+    given.brokers[1].facts = {"controller": {"leading": False}}
+    assert [finding.kind for finding in cluster_findings(given)] == []
+    given.brokers[1].facts = {"controller": {"leading": True}}
+    (finding,) = cluster_findings(given)
+    assert (finding.severity, finding.kind) == ("warning", "cluster.two-controllers")
+    assert finding.says.startswith("Brokers 0 and 1 act as controller")
+
+
+@pytest.mark.parametrize(("epoch", "reported"), [(4, True), (5, False)])
+def test_a_broker_that_shows_an_old_leader(epoch, reported):
+    given = evidence()
+    given.brokers[2].views = {NAME: View(2, epoch, (2,))}
+    finding = found(given).get("partition.epochs-disagree")
+    assert (finding is not None) == reported
+    if finding is not None:
+        assert finding.says == "Broker 2 shows an old leader of it."
+        assert any("Broker 2 shows epoch 4" in line for line in finding.because)
+
+
+def test_a_follower_that_counts_as_in_sync_but_is_down():
+    assert "partition.member-silent" not in found(evidence(dead=(2,), isr=(0, 1)))
+    finding = found(evidence(dead=(2,)))["partition.member-silent"]
+    assert finding.severity == "warning"
+    assert "Broker 2 counts as in sync" in finding.says
+    assert "Start broker 2." in helps(finding)
 
 
 def test_words():
