@@ -56,15 +56,27 @@ def started(tmp_path_factory, kafka_libs):
     environment = {**os.environ, "PATH": path}
     (line,) = START
     command = shlex.split(line.replace("--port 9092", "--port 0"))
-    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         try:
-            yield folder, [process.stdout.readline() for _ in PRINTED], environment
+            yield folder, read_until_ready(process.stdout)[-len(PRINTED) :], environment
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=PATIENCE_S)
 
 
-def test_the_first_lines_are_those_of_the_page(started):
+def read_until_ready(lines):
+    """What a terminal shows: a table of the brokers, then what the page has."""
+    shown = []
+    for line in lines:
+        shown.append(line)
+        if line.startswith("ready "):
+            return shown
+    raise AssertionError(shown)
+
+
+def test_the_last_lines_are_those_of_the_page(started):
     folder, printed, _ = started
     for line, shown in zip(printed, PRINTED, strict=True):
         expected = re.escape(shown).replace(r"/home/me", re.escape(str(folder)))
@@ -74,7 +86,7 @@ def test_the_first_lines_are_those_of_the_page(started):
 @pytest.mark.parametrize("line", [*COMMANDS, *OTHERS])
 def test_each_command_does_what_the_page_says(started, line):
     folder, printed, environment = started
-    address = re.search(r"127\.0\.0\.1:\d+", printed[0])[0]
+    address = re.search(r"127\.0\.0\.1:\d+", printed[-1])[0]
 
     def carried_out():
         """Done; a new user and his rights are known to all brokers a moment later."""
@@ -96,5 +108,5 @@ def test_librdkafka_has_the_options_of_the_page(started):
     file = (folder / "data/security/client.properties").read_text("utf-8")
     options["sasl.password"] = re.search(r'password="([^"]*)"', file)[1]
     options["ssl.ca.location"] = str(folder / options["ssl.ca.location"])
-    admin = AdminClient({"bootstrap.servers": printed[0].split()[1], **options})
+    admin = AdminClient({"bootstrap.servers": printed[-1].split()[1], **options})
     assert "flights" in admin.list_topics(timeout=60).topics
