@@ -3,6 +3,7 @@
 Nothing here skips: what a test needs and the machine lacks is a failure that says how to get it.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -97,6 +98,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
             return tiers.group_of(nodeid)
 
     return Scheduling(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+@pytest.fixture(scope="module")
+def clients_sockets_are_collected() -> Iterator[None]:
+    """For a module whose clients, kafka-python and aiokafka, leave sockets to the garbage collector: otherwise it runs in
+    a later test of this worker and fails it, since warnings are errors. The module ignores ResourceWarning."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,8 @@ class Machine:
         self.checkout, self.path, self._calls = folder / "checkout", folder / "bin", folder / "calls"
         self.path.mkdir()
         poms = ("kafka/pom.xml", "kafka/zookeeper.xml", "kafka/spark.xml")
-        for name in ("scripts/setup", "constraints.txt", "pyproject.toml", *poms):
+        client = ("kafka/franz-go/go.mod", "kafka/franz-go/go.sum", "kafka/franz-go/main.go")
+        for name in ("scripts/setup", "constraints.txt", "pyproject.toml", *poms, *client):
             (self.checkout / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.checkout / name)
         for tool in TOOLS:
@@ -112,7 +113,7 @@ def test_a_failed_installation_is_tried_again(machine):
 
 
 def test_jars_are_copied_once(machine):
-    for name in ("java", "javac", "mvn", "kcat", "chromium", "ip", "openssl"):
+    for name in ("java", "javac", "mvn", "kcat", "chromium", "ip", "openssl", "go"):
         machine.has(name)
     assert machine.setup("test").returncode == 0
     kafka, zookeeper, spark = [call for call in machine.calls if call.startswith("mvn")]

@@ -8,8 +8,10 @@ from tidelog.shell.transport import Producer
 from tidelog.testing import Cluster
 from tidelog.wire.messages.groups.classic_group import HeartbeatResponse
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:unclosed:ResourceWarning")
-"""Of the clients."""
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:unclosed:ResourceWarning"),  # of the clients
+    pytest.mark.usefixtures("clients_sockets_are_collected"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,10 @@ from tests.testing.clients import CLIENTS, REQUEST_MS, AioKafka, Confluent, Kafk
 from tests.waiting import wait_for
 from tidelog.testing import Cluster
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:unclosed:ResourceWarning")
-"""Of the clients."""
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:unclosed:ResourceWarning"),  # of the clients
+    pytest.mark.usefixtures("clients_sockets_are_collected"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,7 @@ reports where something is wrong. The same against a real Kafka, for one way of 
 Both brokers have the same options (`matrix.Ground`); clients try in turn, different clients at the same time.
 """
 
-import gc
 import re
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -21,6 +19,7 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.usefixtures("clients_sockets_are_collected"),
 ]
 
 SILENT = {
@@ -143,9 +142,6 @@ def results(
         found: dict[str, dict[Row, str]] = {"Tidelog": {}, "Kafka": {}}
         for each in [pool.submit(run, client) for client in CLIENTS]:
             each.result()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()  # kafka-python and aiokafka leave sockets to the garbage collector
         yield found
 
 
