@@ -31,12 +31,16 @@ def kept_of(items: list[From], is_kept: Callable[[From], bool]) -> Generator[Non
     return (yield from made_of(items, lambda item: item if is_kept(item) else None))
 
 
+def ended(made: Any) -> Generator[Any, Any, Any]:
+    """What it returns at its end, if it is a generator; otherwise itself."""
+    return (yield from made) if type(made) is GeneratorType else made
+
+
 def all_of(parts: Iterable[Any]) -> Generator[Any, Any, list[Any]]:
     """The parts of an answer, of which some are still to be made."""
     made = list(parts)
     for index, part in enumerate(made):
-        if type(part) is GeneratorType:
-            made[index] = yield from part
+        made[index] = yield from ended(part)
     return made
 
 

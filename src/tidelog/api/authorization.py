@@ -20,6 +20,7 @@ from tidelog.api.guards import (
     both,
     each_entry,
     emptied,
+    in_turn,
     listed,
     named,
     of_group,
@@ -72,13 +73,9 @@ def authorize(request: Any, context: Context) -> Verdict | None:
 
 def _audited(request: Any, verdict: Verdict | None, audit: Callable[[Any], None]) -> Verdict:
     """The answer says what became of the changes."""
-    before = None if verdict is None else verdict.finish
-
-    def finish(response: Any) -> Sliced[None] | None:
-        audit(response)
-        return None if before is None else before(response)
-
-    return Verdict(request=request if verdict is None else verdict.request, finish=finish)
+    if verdict is None:
+        return Verdict(request=request, finish=audit)
+    return verdict._replace(finish=in_turn(audit, verdict.finish))
 
 
 # Records.
@@ -239,10 +236,8 @@ def _consumer_group_describe(request: Any, caller: Caller) -> Verdict:
             if not all(caller.sees(DESCRIBE, TOPIC, name) for name in _topics_of(group.members)):
                 group.error_code, group.error_message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN_TOPICS
                 group.members = []
-        if verdict.finish is not None:
-            verdict.finish(response)
 
-    return verdict._replace(finish=finish)
+    return verdict._replace(finish=in_turn(finish, verdict.finish))
 
 
 def _topics_of(members: Iterable[Any]) -> set[str]:
@@ -274,10 +269,10 @@ def _create_topics(request: Any, caller: Caller) -> Verdict | None:
                 topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 topic.num_partitions = topic.replication_factor = -1
                 topic.configs = None
-        if verdict is not None and verdict.finish is not None:
-            verdict.finish(response)
 
-    return Verdict(request=request if verdict is None else verdict.request, finish=finish)
+    if verdict is None:
+        return Verdict(request=request, finish=finish)
+    return verdict._replace(finish=in_turn(finish, verdict.finish))
 
 
 def _delete_topics(request: Any, caller: Caller) -> Verdict | None:
@@ -364,10 +359,8 @@ def _describe_transactions(request: Any, caller: Caller) -> Verdict:
     def finish(response: Any) -> Sliced[None]:
         for state in response.transaction_states:
             state.topics = yield from kept_of(state.topics, lambda topic: caller.sees(DESCRIBE, TOPIC, topic.topic))
-        if verdict.finish is not None:
-            verdict.finish(response)
 
-    return verdict._replace(finish=finish)
+    return verdict._replace(finish=in_turn(finish, verdict.finish))
 
 
 def _list_transactions(request: Any, caller: Caller) -> Verdict:

@@ -14,6 +14,7 @@ from tidelog.api.context import Access, Context, Finish
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
 from tidelog.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from tidelog.slices import Sliced, ended
 from tidelog.wire.message import key_of
 from tidelog.wire.refusals import ENTRIES, Entries, refuse, refused
 
@@ -34,6 +35,17 @@ class Verdict(NamedTuple):
     refusal: Any = None
     request: Any = None
     finish: Finish | None = None
+
+
+def in_turn(first: Finish, second: Finish | None) -> Finish:
+    """Both, each of which may take slices."""
+
+    def finish(response: Any) -> Sliced[None]:
+        yield from ended(first(response))
+        if second is not None:
+            yield from ended(second(response))
+
+    return finish
 
 
 class Caller:

@@ -9,7 +9,6 @@ are the partitions that this broker leads;
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from types import GeneratorType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from tidelog.alarms import Alarm
@@ -19,7 +18,7 @@ from tidelog.effects import Effect, Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer
-from tidelog.slices import Sliced, begun
+from tidelog.slices import Sliced, begun, ended
 
 Combine = Callable[[Sequence[Any]], Any]
 Finish = Callable[[Any], Any]
@@ -267,16 +266,9 @@ class Coordinator(Generic[M]):
             if combined is None:
                 return None
             token, response = combined
-        finish = self._finish.pop(token, None)
-        response = begun(response)
-        if type(response) is GeneratorType:
-            return Reply(token, _finished_in_slices(response, finish))
-        return Reply(token, response if finish is None else begun(finish(response)))
+        return Reply(token, begun(_finished(response, self._finish.pop(token, None))))
 
 
-def _finished_in_slices(slices: Sliced[Any], finish: Finish | None) -> Sliced[Any]:
-    response = yield from slices
-    if finish is None:
-        return response
-    finished = finish(response)
-    return (yield from finished) if type(finished) is GeneratorType else finished
+def _finished(response: Any, finish: Finish | None) -> Sliced[Any]:
+    response = yield from ended(response)
+    return response if finish is None else (yield from ended(finish(response)))

@@ -7,7 +7,6 @@ them apart.
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from types import GeneratorType
 from typing import Any, NamedTuple
 
 from tidelog.api.context import Bill, Context, Finish
@@ -16,6 +15,7 @@ from tidelog.effects import FileSlice, Part
 from tidelog.node.authentication import Authentication
 from tidelog.node.authorizer import PrincipalAccess
 from tidelog.node.purgatory import Wait
+from tidelog.slices import ended
 from tidelog.wire.codec import API_VERSIONS, encode_response, response_in_steps
 from tidelog.wire.repeated import Repeated
 
@@ -188,9 +188,7 @@ def encoding(ticket: Ticket, response: Any, finish: Finish | None) -> Steps:
 
 def completed(response: Any, finish: Finish | None) -> Steps:
     """The response, which may be made in steps, as may be what `finish` does with it."""
-    if type(response) is GeneratorType:
-        response = yield from response
-    steps = None if finish is None else finish(response)
-    if steps is not None:
-        yield from steps
+    response = yield from ended(response)
+    if finish is not None:
+        yield from ended(finish(response))
     return response

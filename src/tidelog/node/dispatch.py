@@ -33,7 +33,7 @@ from tidelog.node.large_requests import OWNER, PART, LargeRequests
 from tidelog.node.peers import is_id_of_broker
 from tidelog.node.purgatory import Purgatory
 from tidelog.security.sasl import SaslListener
-from tidelog.slices import begun
+from tidelog.slices import begun, ended
 from tidelog.wire.codec import (
     API_VERSIONS,
     RequestHeader,
@@ -468,8 +468,7 @@ class Dispatch:
             context.bill = ticket.bill = self.billing.open(connection, header.client_id, work.size)
         split = splitting(request, entries)
         if split is None:
-            answer = self._call(ticket.key, request, context)
-            return (yield from answer) if type(answer) is GeneratorType else answer
+            return (yield from ended(self._call(ticket.key, request, context)))
         whole = None
         refuse_all = _refused_as_a_whole(request, context)
         for paths in (yield from parts(request, split)):
