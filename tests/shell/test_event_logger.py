@@ -5,7 +5,8 @@ import io
 import pytest
 
 from tidelog.effects import Event
-from tidelog.shell.event_logger import LINES_PER_SECOND, EventLogger
+from tidelog.node.event_log import LINES_OF_ONE
+from tidelog.shell.event_logger import EventLogger
 
 
 def kinds(lines, capsys, *events):
@@ -34,13 +35,13 @@ def test_lines_that_peers_cause_are_limited_and_say_how_many_were_omitted(capsys
         logger.write("warning", "connection.refused", {"reason": "x"})
         logger.write("warning", "partition.offline", {})
     lines = capsys.readouterr().err.splitlines()
-    assert sum("connection.refused" in line for line in lines) == LINES_PER_SECOND
+    assert sum("connection.refused" in line for line in lines) == LINES_OF_ONE
     assert sum("partition.offline" in line for line in lines) == 1_000
     now = 101.0
     logger.write("warning", "connection.refused", {"reason": "x"})
     logger.write("warning", "connection.refused", {"reason": "x"})
     first, second = capsys.readouterr().err.splitlines()
-    assert first.endswith(f"reason=x omitted={1_000 - LINES_PER_SECOND}")
+    assert first.endswith(f"reason=x omitted={1_000 - LINES_OF_ONE}")
     assert second.endswith("reason=x")
 
 

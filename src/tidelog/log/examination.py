@@ -56,8 +56,7 @@ def examine(stretch: Stretch) -> Verdict:
         else:
             reason = _contradiction(batch, expected, stretch, is_first=position == stretch.start)
             if reason:
-                is_elsewhere = batch.base_offset not in stretch.offsets or batch.last_offset not in stretch.offsets
-                faults.append(Fault(position, offset, batch.length, reason, sure=is_elsewhere))
+                faults.append(Fault(position, offset, batch.length, reason, sure=_is_elsewhere(batch, stretch)))
             expected = expected + batch.last_offset_delta + 1 if reason and expected >= 0 else batch.next_offset
         position += batch.length
     return Verdict(position, tuple(faults))
@@ -95,9 +94,14 @@ class _Pages:
         self._origin = position
 
 
+def _is_elsewhere(batch: BatchHeader, stretch: Stretch) -> bool:
+    """Whether the batch cannot be in this segment."""
+    return batch.base_offset not in stretch.offsets or batch.last_offset not in stretch.offsets
+
+
 def _contradiction(batch: BatchHeader, expected: int, stretch: Stretch, *, is_first: bool) -> str:
     """What is wrong with the fields that the checksum does not cover; empty if nothing is."""
-    if batch.base_offset not in stretch.offsets or batch.last_offset not in stretch.offsets:
+    if _is_elsewhere(batch, stretch):
         return f"offsets {batch.base_offset} to {batch.last_offset}, which are not those of the segment"
     if batch.base_offset < expected or (expected >= 0 and batch.base_offset > expected and not stretch.gaps):
         return f"offset {batch.base_offset} where {expected} was due"

@@ -298,8 +298,7 @@ def _trim_overlap(segments: Segments, first: int, recovery_point: int) -> list[s
         for batch in walk(before.file, 0, size, torn=True):
             if batch.base_offset >= base:
                 break
-            if not before.follows(batch, expected):
-                raise CorruptLog(f"{before.path(names.LOG)}: offset {batch.base_offset} at byte {batch.position}")
+            before.check_follows(batch, expected)
             expected = batch.next_offset
             before.note(batch.length, batch.last_offset, batch.latest_timestamp)
         if before.size < size:

@@ -296,6 +296,11 @@ class Segment:
         """Whether the batch can be in this segment, at `expected` or behind it: no checksum covers its base offset."""
         return expected <= batch.base_offset <= batch.last_offset <= self.base_offset + MAX_RELATIVE_OFFSET
 
+    def check_follows(self, batch: BatchHeader, expected: int) -> None:
+        """Raises CorruptLog if it cannot."""
+        if not self.follows(batch, expected):
+            raise CorruptLog(f"{self.path(names.LOG)}: offset {batch.base_offset} at byte {batch.position}")
+
     def next_offset(self) -> int:
         """One past the last offset. Also measures a file of unknown content: `size` becomes the size of its whole
         batches."""
@@ -304,8 +309,7 @@ class Segment:
         last = self.offsets.last
         end, offset = last[1] if last else 0, self.base_offset
         for batch in walk(self.file, end, self.size, torn=True):
-            if not self.follows(batch, offset):
-                raise CorruptLog(f"{self.path(names.LOG)}: offset {batch.base_offset} at byte {batch.position}")
+            self.check_follows(batch, offset)
             end, offset = batch.end, batch.next_offset
         self.size = end
         return offset
@@ -394,8 +398,7 @@ class Segment:
         expected = self.base_offset
         try:
             for batch in walk(file, 0, size):
-                if not self.follows(batch, expected):
-                    raise CorruptLog(f"{self.path(names.LOG)}: offset {batch.base_offset} at byte {batch.position}")
+                self.check_follows(batch, expected)
                 self.note(batch.length, batch.last_offset, batch.latest_timestamp)
                 expected = batch.next_offset
             self.times.maybe_append(*self.largest_timestamp)

@@ -57,10 +57,10 @@ class LineLimit:
     own, so that one that floods the log hides no other's lines, and all together have a limit, which bounds the memory
     as well. `omitted` counts the lines since the last one that was written."""
 
-    __slots__ = ("_lines", "_second", "_total", "omitted")
+    __slots__ = ("_lines", "_since", "_total", "omitted")
 
     def __init__(self) -> None:
-        self._second = -1
+        self._since: int | None = None
         self._total = 0
         self._lines: dict[str, int] = {}
         self.omitted = 0
@@ -70,9 +70,8 @@ class LineLimit:
 
     def allows(self, whose: str, now_ms: int) -> bool:
         """Whether to write a line that this client has caused."""
-        second = now_ms // 1000
-        if second != self._second:
-            self._second, self._total, self._lines = second, 0, {}
+        if self._since is None or now_ms - self._since >= 1000:
+            self._since, self._total, self._lines = now_ms, 0, {}
         written = self._lines.get(whose, 0)
         if written >= LINES_OF_ONE or self._total >= LINES_OF_ALL:
             self.omitted += 1

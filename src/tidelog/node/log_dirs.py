@@ -101,35 +101,24 @@ def _write_again(disk: Disk, path: str) -> None:
     file.close()
 
 
-def partitions(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, bytes]]:
-    """(partition, its folder, topic id) for all that this folder holds, without what was deleted, and without what has
-    no readable topic id."""
-    for name, path, metadata in _folders(disk, folder):
-        with suppress(CorruptLog):
-            yield name, path, checkpoints.read_partition_metadata(disk.read(metadata), metadata)
-
-
-def unidentified(
-    disk: Disk, folder: str, recovery_points: Mapping[TopicPartition, int]
-) -> Iterator[tuple[TopicPartition, str]]:
-    """(partition, why) for replicas whose topic id was damaged. Where nothing was durable yet, a power loss took it,
-    and the replica is created again."""
-    for name, _, metadata in _folders(disk, folder):
-        try:
-            checkpoints.read_partition_metadata(disk.read(metadata), metadata)
-        except CorruptLog as error:
-            if recovery_points.get(name, 0) > 0:
-                yield name, f"{error}; write the topic's id into the file again, or delete the folder"
-
-
-def _folders(disk: Disk, folder: str) -> Iterator[tuple[TopicPartition, str, str]]:
-    """(partition, its folder, the file with the topic id) for all that are named and furnished like replicas."""
-    for name in disk.list(folder):
-        path = f"{folder}/{name}"
-        topic, dash, number = name.rpartition("-")
+def partitions(
+    disk: Disk, folder: str, unidentified: Callable[[TopicPartition, str], None] = lambda *_: None
+) -> Iterator[tuple[TopicPartition, str, bytes]]:
+    """(partition, its folder, topic id) for all that this folder holds, without what was deleted. `unidentified` is
+    called with each replica that has no readable topic id, and with the reason."""
+    for each in disk.list(folder):
+        path = f"{folder}/{each}"
+        topic, dash, number = each.rpartition("-")
         metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
-        if dash and number.isdecimal() and disk.exists(metadata):
-            yield TopicPartition(topic, int(number)), path, metadata
+        if not dash or not number.isdecimal() or not disk.exists(metadata):
+            continue
+        name = TopicPartition(topic, int(number))
+        try:
+            topic_id = checkpoints.read_partition_metadata(disk.read(metadata), metadata)
+        except CorruptLog as error:
+            unidentified(name, str(error))
+        else:
+            yield name, path, topic_id
 
 
 def remove_deleted(disk: Disk, folders: Sequence[str]) -> None:

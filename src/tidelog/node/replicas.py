@@ -28,7 +28,6 @@ from tidelog.node.log_dirs import (
     rewrite_doubtful,
     set_aside,
     take_clean_shutdown,
-    unidentified,
 )
 from tidelog.node.upkeep.log_dir_events import ReportLogDir
 from tidelog.partition.partition import Partition
@@ -131,7 +130,8 @@ class HeldReplicas:
         rewrite_doubtful(self._disk, folder)
         clean = take_clean_shutdown(self._disk, folder)
         points = read_checkpoints(self._disk, folder, self._report_checkpoint)
-        held = list(partitions(self._disk, folder))
+        nameless: dict[TopicPartition, str] = {}
+        held = list(partitions(self._disk, folder, nameless.__setitem__))
         for name, _, _ in held:
             if name in self._partitions:
                 raise DiskFailed(folder, f"{name} is also in {self._folders[name]}")
@@ -144,8 +144,12 @@ class HeldReplicas:
             log.cleaned_to = min(points.cleaned.get(name, 0), log.log_end_offset)
             self._report_doubts(log, points, clean=clean is not None)
             self._hold(log, folder, points.high_watermarks.get(name, 0))
-        for name, reason in unidentified(self._disk, folder, points.recovery_points):
-            self._report_corrupt(name, NO_ID, reason)
+        for name, reason in nameless.items():
+            if (
+                points.recovery_points.get(name, 0) > 0
+            ):  # otherwise a power loss took the id before anything was durable
+                helps = "write the topic's id into the file again, or delete the folder"
+                self._report_corrupt(name, NO_ID, f"{reason}; {helps}")
         return clean
 
     def _report_checkpoint(self, reason: str, instead: str) -> None:

@@ -9,15 +9,14 @@ from contextlib import suppress
 
 from tidelog.config.loggers import LEVELS, ROOT
 from tidelog.effects import Event
+from tidelog.node.event_log import LineLimit
 
 LEVEL_RANKS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 """Event levels, on the scale of `config.loggers.LEVELS`."""
 
 
 CAUSED_BY_PEERS = "connection"
-"""The family of kinds that anyone who can connect causes, as often as they like."""
-LINES_PER_SECOND = 20
-"""Of each such kind; the next line that is written says how many were not (`omitted`)."""
+"""The family of kinds that anyone who can connect causes, as often as they like: `LineLimit` counts each kind."""
 MAX_VALUE_LENGTH = 1_000
 """Characters of one field; a peer chooses what some of them say."""
 
@@ -30,7 +29,7 @@ class EventLogger:
         self._as_json = as_json
         self._levels: dict[str, int] = {}
         self._default_level = LEVEL_RANKS["info"]
-        self._limits: dict[str, _LineLimit] = {}
+        self._limits: dict[str, LineLimit] = {}
         self.counts: Counter[str] = Counter()
         """Events by kind, those that were not written included."""
 
@@ -56,12 +55,10 @@ class EventLogger:
         if LEVEL_RANKS[level] < self._levels.get(family, self._default_level):
             return
         if family == CAUSED_BY_PEERS:
-            limit = self._limits.setdefault(kind, _LineLimit())
-            if not limit.allows(time.monotonic()):
+            limit = self._limits.setdefault(kind, LineLimit())
+            if not limit.allows(kind, int(time.monotonic() * 1000)):
                 return
-            if limit.omitted:
-                fields = {**fields, "omitted": limit.omitted}
-                limit.omitted = 0
+            fields = {**fields, **limit.note_omitted()}
         now = time.time()
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
         if self._as_json:
@@ -89,21 +86,3 @@ def _plain(value: object) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}..."
-
-
-class _LineLimit:
-    """How many lines of one kind were written in the second that runs; `omitted` counts those that were not."""
-
-    def __init__(self) -> None:
-        self._second = 0.0
-        self._written = 0
-        self.omitted = 0
-
-    def allows(self, now: float) -> bool:
-        if now - self._second >= 1:
-            self._second, self._written = now, 0
-        self._written += 1
-        if self._written > LINES_PER_SECOND:
-            self.omitted += 1
-            return False
-        return True

@@ -16,6 +16,7 @@ from tidelog.controller.image import ClusterImage, PartitionImage, TopicImage
 from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS, NO_ID, NO_LEADER
 from tidelog.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from tidelog.slices import SLICE
 from tidelog.wire.messages.topics.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -25,7 +26,6 @@ from tidelog.wire.messages.topics.metadata import (
     MetadataResponseTopic,
 )
 
-SLICE = 1000
 """Partitions between two pauses: a few milliseconds."""
 
 
