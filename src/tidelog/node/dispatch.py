@@ -29,7 +29,7 @@ from tidelog.node.authorizer import Authorizer
 from tidelog.node.client_throttling import Billing, Muting
 from tidelog.node.connections import Connection, Encoded, Steps, Ticket, Work, answerable, completed, encoding
 from tidelog.node.event_log import LineLimit
-from tidelog.node.large_requests import OWNER, PART, LargeRequests
+from tidelog.node.large_requests import OWNER, PART, LargeRequests, decoded_at_once, refused_as_a_whole
 from tidelog.node.peers import is_id_of_broker
 from tidelog.node.purgatory import Purgatory
 from tidelog.security.sasl import SaslListener
@@ -37,13 +37,12 @@ from tidelog.slices import begun, ended
 from tidelog.wire.codec import (
     API_VERSIONS,
     RequestHeader,
+    decode_header,
     decode_request,
     encode_response,
     has_records,
     request_in_steps,
 )
-from tidelog.wire.refusals import refuse
-from tidelog.wire.source import STEP
 
 WORK_A_TURN = 500
 """Entries in the requests that one input serves, weighted by their cost; the other requests wait for a later turn."""
@@ -208,12 +207,12 @@ class Dispatch:
         if not self._is_served(key, version, connection.listener):
             raise ProtocolViolation(f"API key {key} in version {version} is not served on {connection.listener}")
         size = len(frame)
-        if size <= SMALL_BYTES or self._is_from_broker(connection, frame) or key == API_VERSIONS:
+        if size <= SMALL_BYTES or self._is_large_of_broker(connection, frame) or key == API_VERSIONS:
             header, request = decode_request(frame)
             work = 1 + size // 64
         else:
             most = at_once(key)
-            decoded = None if size > LARGEST_BYTES and not has_records(key) else _decoded(frame, most)
+            decoded = None if size > LARGEST_BYTES and not has_records(key) else decoded_at_once(frame, most)
             if decoded is None:
                 if size > LARGEST_BYTES:
                     raise ProtocolViolation(f"a request of {size} bytes that is not a few batches of records")
@@ -275,24 +274,21 @@ class Dispatch:
             None,
             connection.authentication,
             self._access(connection),
-            from_broker=connection.listener == self._inter_broker
-            and self._sends_as_broker(connection, header.client_id),
+            from_broker=self._sends_as_broker(connection, header.client_id),
         )
 
-    def _is_from_broker(self, connection: Connection, frame: memoryview) -> bool:
-        """As `Context.from_broker`, before the frame is decoded."""
+    def _is_large_of_broker(self, connection: Connection, frame: memoryview) -> bool:
+        """Whether a broker sent this large frame, which is then served at once."""
         if connection.listener != self._inter_broker:
-            return False
-        end = _START.size + 2 + max(int.from_bytes(frame[_START.size : _START.size + 2], signed=True), 0)
-        name = bytes(frame[_START.size + 2 : end]) if self._is_shared else b""
-        return self._sends_as_broker(connection, str(name, "utf-8", "replace"))
+            return False  # the headers of clients' large batches are decoded once
+        return self._sends_as_broker(connection, decode_header(frame).client_id)
 
     def _sends_as_broker(self, connection: Connection, client_id: str | None) -> bool:
-        """On the inter-broker listener. Clients that use it, too, have other names; with an authorizer a name is not
-        enough."""
-        if not self._is_shared:
-            return True
-        return is_id_of_broker(client_id) and self._access(connection) is None
+        """`Context.from_broker`. Clients that use the inter-broker listener, too, have other names; with an authorizer
+        a name is not enough."""
+        if connection.listener != self._inter_broker:
+            return False
+        return not self._is_shared or (is_id_of_broker(client_id) and self._access(connection) is None)
 
     def _access(self, connection: Connection) -> Access | None:
         """What the connection's principal may do; None where it may do everything. A broker may: it forwards what
@@ -470,7 +466,7 @@ class Dispatch:
         if split is None:
             return (yield from ended(self._call(ticket.key, request, context)))
         whole = None
-        refuse_all = _refused_as_a_whole(request, context)
+        refuse_all = refused_as_a_whole(request, context)
         for paths in (yield from parts(request, split)):
             piece = part(request, split, paths)
             answer = refuse_all(piece) if refuse_all is not None else (yield from self._part(work, header, piece))
@@ -568,28 +564,6 @@ class Dispatch:
         if self._outgoing:
             out += [Send(number, parts) for number, parts in self._outgoing.items()]
             self._outgoing.clear()
-
-
-def _decoded(frame: memoryview, most: int) -> tuple[RequestHeader, Any, int] | None:
-    """The request and the number of its entries; None if there are more than `most`."""
-    steps = request_in_steps(frame, MOST_ENTRIES)
-    try:
-        for _ in range(1 + most // STEP):
-            next(steps)
-    except StopIteration as done:
-        decoded: tuple[RequestHeader, Any, int] = done.value
-        return decoded if decoded[2] <= most else None
-    return None
-
-
-def _refused_as_a_whole(request: Any, context: Context) -> Callable[[Any], Any] | None:
-    """How each part is refused, where all of them together are too much."""
-    from tidelog.api.topics.mutations import exceeds
-    from tidelog.controller.commands.topics import TOO_MANY
-
-    if not exceeds(request, context):
-        return None
-    return partial(refuse, code=ErrorCode.POLICY_VIOLATION, message=TOO_MANY)
 
 
 def _resumed(deferred: Deferred, context: Context) -> Any:

@@ -7,12 +7,18 @@ the request, and returns what a handler returns. Decoding is its first step: unt
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tidelog.alarms import Alarm
-from tidelog.errors import ProtocolViolation
+from tidelog.api.context import Context
+from tidelog.api.parts import MOST_ENTRIES
+from tidelog.errors import ErrorCode, ProtocolViolation
 from tidelog.model import Time
 from tidelog.node.connections import Work
+from tidelog.wire.codec import RequestHeader, request_in_steps
+from tidelog.wire.refusals import refuse
+from tidelog.wire.source import STEP
 
 PART = "part"
 """Yielded where the generator waits for the answer to a part of its request."""
@@ -92,3 +98,28 @@ class LargeRequests:
             work.ended = True
             self._waiting.pop(work.number, None)
             self._held_bytes -= work.size
+
+
+# How dispatch begins with one.
+
+
+def decoded_at_once(frame: memoryview, most: int) -> tuple[RequestHeader, Any, int] | None:
+    """The request and the number of its entries; None if there are more than `most`."""
+    steps = request_in_steps(frame, MOST_ENTRIES)
+    try:
+        for _ in range(1 + most // STEP):
+            next(steps)
+    except StopIteration as done:
+        decoded: tuple[RequestHeader, Any, int] = done.value
+        return decoded if decoded[2] <= most else None
+    return None
+
+
+def refused_as_a_whole(request: Any, context: Context) -> Callable[[Any], Any] | None:
+    """How each part is refused, where all of them together are too much."""
+    from tidelog.api.topics.mutations import exceeds
+    from tidelog.controller.commands.topics import TOO_MANY
+
+    if not exceeds(request, context):
+        return None
+    return partial(refuse, code=ErrorCode.POLICY_VIOLATION, message=TOO_MANY)
