@@ -18,6 +18,10 @@ from tidelog.model import Time, TopicPartition, earliest
 
 Handle = Callable[[Answer, Time], None]
 
+ASK_ANOTHER_MS = 1_000
+"""A paused broker accepts connections and answers nothing: a client that knows no other broker than its bootstrap
+addresses would wait for socket.connection.setup.timeout.ms. So it asks another address after this time."""
+
 
 class Cluster:
     """One client's connections to the brokers, and its metadata."""
@@ -32,7 +36,8 @@ class Cluster:
         self._creates_topics = creates_topics
         self._update_at = 0
         self._update_not_before = 0
-        self._is_updating = False
+        self._unanswered = 0
+        self._ask_another_at: int | None = None
         self._update_backoff = self.backoff()
 
     def __repr__(self) -> str:
@@ -72,22 +77,31 @@ class Cluster:
             self._update_at = now.mono
 
     def maybe_update_metadata(self, now: Time) -> bool:
-        if self._is_updating or now.mono < self._update_at:
+        due = self._update_due
+        if due is None or now.mono < due:
             return False
-        node = self.network.any_node(now.mono)
+        if self._unanswered:
+            node, self._ask_another_at = self.network.idle_node(now.mono), None
+            if node is None:
+                return False
+        else:
+            node = self.network.any_node(now.mono)
         if node is None:
             self._update_at = self._update_not_before = self.network.next_usable_at
             return False
-        self._is_updating = True
+        self._unanswered += 1
+        if not self.metadata.updates:
+            self._ask_another_at = now.mono + ASK_ANOTHER_MS
         requested = None if self.metadata.wants_all else frozenset(self.metadata.interest)
         request = self.metadata.request(creates_topics=self._creates_topics)
         self.send_request(node, request, partial(self._metadata_answered, requested), now)
         return True
 
     def _metadata_answered(self, requested: frozenset[str] | None, answer: Answer, now: Time) -> None:
-        self._is_updating = False
+        self._unanswered -= 1
         if not answer.fault and not answer.response.error_code:
             self.metadata.update(answer.response)
+            self._ask_another_at = None
             self._learn_addresses()
             if requested is not None and (self.metadata.wants_all or self.metadata.interest != requested):
                 self._update_at = now.mono
@@ -102,7 +116,12 @@ class Cluster:
     @property
     def deadline(self) -> int | None:
         """When the client's turn must come at the latest to serve connections and metadata."""
-        return earliest(self.network.deadline, None if self._is_updating else self._update_at)
+        return earliest(self.network.deadline, self._update_due)
+
+    @property
+    def _update_due(self) -> int | None:
+        """When to request metadata; None while an answer is awaited."""
+        return self._ask_another_at if self._unanswered else self._update_at
 
     def learn_endpoints(self, endpoints: Iterable[Any]) -> None:
         """Add the brokers that an answer named together with the current leaders (KIP-951)."""

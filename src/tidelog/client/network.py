@@ -81,6 +81,15 @@ class Network:
         nodes = [link.node for link, preference in zip(usable, preferences, strict=True) if preference == best]
         return nodes[below(self._entropy, len(nodes))]
 
+    def idle_node(self, now_ms: int) -> int | None:
+        """A node that no request waits for and that can be tried now."""
+        nodes = [
+            link.node
+            for link in self._links.values()
+            if link.node < COORDINATOR_LINKS and not link.load and link.is_usable(now_ms)
+        ]
+        return nodes[below(self._entropy, len(nodes))] if nodes else None
+
     def submit(self, node: int, call: Call, now_ms: int) -> None:
         """Send the call to the node as soon as there is a connection; for an unknown node the answer is a fault."""
         link = self._links.get(node)
