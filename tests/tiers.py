@@ -102,6 +102,7 @@ STANDARD = (
     "tests/*_process.py::*",
     "tests/cli/*_java.py::*",
     "tests/log/test_kafka_tools.py::*",
+    "tests/quorum/*_java.py::*",
     "tests/shell/*_java.py::*",
     "tests/store/*_java.py::*",
     "tests/compatibility/test_kafka_tools.py::*",

@@ -9,7 +9,9 @@ from typing import Protocol
 import pytest
 from kazoo.client import KazooClient
 
+from tests.quorum.trees import QuorumStore, Replica, through_bytes
 from tidelog.ports import MetadataStore
+from tidelog.quorum.tree import Tree as QuorumTree
 from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.shell.store.zookeeper_store import ZookeeperStore
 from tidelog.shell.store.zookeeper_wire import sync
@@ -76,6 +78,30 @@ class SimulatedWorld:
         """Nothing is held."""
 
 
+class QuorumWorld:
+    """The tree of the metadata quorum, on one node."""
+
+    def __init__(self, folder: Path) -> None:
+        self.replica = Replica()
+
+    def session(self) -> MetadataStore:
+        return QuorumStore(self.replica)
+
+    def kill(self, store: MetadataStore) -> None:
+        self.replica.end(store.session)
+
+    def restart(self) -> None:
+        """Everything is read again from a snapshot."""
+        for session in list(self.replica.tree.sessions):
+            self.replica.end(session)
+        picture, self.replica.tree = self.replica.tree.picture(), QuorumTree()
+        for record in picture.records():
+            self.replica.tree.load(through_bytes(record))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 class PromptStore(ZookeeperStore):
     """Knows of every change that was answered before it is asked: a server tells its watches in order."""
 
@@ -120,7 +146,11 @@ def end_session(hosts: str, store: ZookeeperStore) -> None:
     thief.close()
 
 
-WORLDS: dict[str, Callable[[Path], StoreWorld]] = {"sqlite": SqliteWorld, "simulated": SimulatedWorld}
+WORLDS: dict[str, Callable[[Path], StoreWorld]] = {
+    "sqlite": SqliteWorld,
+    "simulated": SimulatedWorld,
+    "quorum": QuorumWorld,
+}
 
 
 @pytest.fixture(params=sorted(WORLDS))

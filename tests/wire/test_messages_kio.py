@@ -17,12 +17,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
+from kio.schema.k_raft_version_record.v0 import KRaftVersionRecord
+from kio.schema.leader_change_message.v0 import LeaderChangeMessage as LeaderChangeV0
+from kio.schema.leader_change_message.v1 import LeaderChangeMessage as LeaderChangeV1
+from kio.schema.snapshot_footer_record.v0 import SnapshotFooterRecord
+from kio.schema.snapshot_header_record.v0 import SnapshotHeaderRecord
+from kio.schema.voters_record.v0 import VotersRecord
 from kio.serial import entity_reader, entity_writer
 
 from tidelog.model import NO_ID
 from tidelog.wire import codec
 from tidelog.wire.message import Kind, fields, versions_of
 from tidelog.wire.messages import SCHEMAS
+from tidelog.wire.messages.cluster import metadata_log
 
 BETWEEN_BROKERS = {4, 5, 6, 7}
 KEYS = sorted(key for key in SCHEMAS if key not in BETWEEN_BROKERS and key < 10_000)
@@ -236,3 +243,18 @@ def check_ours_through_kio(cls, version, theirs):
         assert codec.decode(cls, version, sent) == message
 
     check()
+
+
+@pytest.mark.parametrize(
+    ("cls", "theirs"),
+    [
+        (metadata_log.LeaderChangeMessage, (LeaderChangeV0, LeaderChangeV1)),
+        (metadata_log.SnapshotHeaderRecord, (SnapshotHeaderRecord,)),
+        (metadata_log.SnapshotFooterRecord, (SnapshotFooterRecord,)),
+        (metadata_log.KRaftVersionRecord, (KRaftVersionRecord,)),
+        (metadata_log.VotersRecord, (VotersRecord,)),
+    ],
+)
+def test_control_records_of_the_quorum_through_kio(cls, theirs):
+    for version, their in enumerate(theirs):
+        check_ours_through_kio(cls, version, their)
