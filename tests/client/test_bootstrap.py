@@ -23,7 +23,9 @@ def started(seed, paused):
 def test_paused_brokers_cost_a_second_each(paused):
     for seed in range(10):
         ground = started(seed, paused)
-        assert ground.run_until(lambda ground=ground: ground.client.metadata.updates, ASK_ANOTHER_MS * len(paused) + 100)
+        assert ground.run_until(
+            lambda ground=ground: ground.client.metadata.updates, ASK_ANOTHER_MS * len(paused) + 100
+        )
 
 
 def test_brokers_that_answer_are_asked_once():
