@@ -144,7 +144,11 @@ def loading_group():
         (DescribeLogDirsRequest, DescribeLogDirsResponse(error_code=CODE), "Broker 0 answers DescribeLogDirs with"),
         (ListGroupsRequest, ErrorCode.REQUEST_TIMED_OUT, "Broker 0 answers ListGroups with REQUEST_TIMED_OUT."),
         (ListGroupsRequest, ListGroupsResponse(error_code=CODE), "Broker 0 answers ListGroups with CLUSTER_"),
-        (DescribeConfigsRequest, CODE, "Options of topics could not be read (CLUSTER_AUTHORIZATION_FAILED): min.insync.replicas"),
+        (
+            DescribeConfigsRequest,
+            CODE,
+            "Options of topics could not be read (CLUSTER_AUTHORIZATION_FAILED): min.insync.replicas",
+        ),
         (DescribeConfigsRequest, denied_options(2, "t"), "The options of topic t may not be read (CLUSTER_"),
         (DescribeProducersRequest, CODE, "Broker 0 answers DescribeProducers with CLUSTER_AUTHORIZATION_FAILED."),
         (DescribeProducersRequest, denied_producers(), "Open transactions of topic t may not be read (TOPIC_"),
