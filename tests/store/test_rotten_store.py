@@ -19,7 +19,7 @@ from tidelog.shell.store.store_address import SqliteAddress, StoreUnavailable, o
 STEP = int(os.environ.get("TIDELOG_ROT_STEP", "0"))
 TOPICS = [f"/brokers/topics/{number}" for number in range(12)]
 LOG, TURN = "store-wal", "store-sessions/turn"
-ADVICE = "; stop all brokers and put back a copy of the whole folder."
+ADVICE = "stop all brokers and put back a copy of the whole folder."
 
 
 def fill(store):
@@ -111,7 +111,7 @@ def test_every_file_that_rots(before, tmp_path, name):
 def refusal(before, tmp_path, **changed):
     with pytest.raises(StoreUnavailable) as refused:
         start(before, tmp_path / "copy", **changed)
-    return str(refused.value).rpartition("copy/store: ")[2].removesuffix(ADVICE)
+    return str(refused.value).rpartition("copy/store: ")[2].removesuffix(f"; {ADVICE}")
 
 
 def test_a_transaction_of_the_log_that_rots_takes_no_other_along(killed, tmp_path):

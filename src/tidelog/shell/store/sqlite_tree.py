@@ -76,7 +76,8 @@ class SqliteTree:
             self._db.execute("PRAGMA synchronous = FULL")
             version = self._one("PRAGMA user_version")
             if version not in (0, UNSEALED, SCHEMA_VERSION):
-                raise StoreDamaged(f"{self.path}: schema version {version}, this program knows {SCHEMA_VERSION}")
+                known = f"schema version {version}, this program knows {SCHEMA_VERSION}"
+                raise StoreDamaged(f"{self.path}: {known}; unless a newer program wrote it, {_ADVICE}")
             found = self._one("PRAGMA integrity_check(1)")
             if found == "ok":
                 with self.reading():
