@@ -131,6 +131,9 @@ WITHOUT_BROKERS = {
     "lab",
     "pipeline list",
     "simulate",
+    "storage format",
+    "storage info",
+    "storage random-uuid",
 }
 """Commands that read files, or the metadata store, or run brokers of their own in this process."""
 

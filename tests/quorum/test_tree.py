@@ -39,7 +39,7 @@ steps = st.lists(
         st.tuples(st.just("query"), who, st.lists(query, max_size=4)),
         st.tuples(st.just("end"), who, st.none()),
     ),
-    max_size=30,
+    max_size=20,
 )
 
 
@@ -57,7 +57,7 @@ def test_the_same_operations_have_the_same_results_and_watches_as_in_the_store_t
         both.query(each, [])
 
 
-@given(steps, st.integers(0, 30))
+@given(steps, st.integers(0, 20))
 def test_a_tree_that_continues_from_a_snapshot_is_the_one_that_applied_every_record(taken, cut):
     whole, parted = Replica(), Replica()
     sessions = [(whole.open(), parted.open()) for _ in range(SESSIONS)]

@@ -70,6 +70,16 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "consume --topic flights --from-beginning",
         "consume --topic flights --group readers --max-messages 10",
     ),
+    "storage": (
+        "storage random-uuid",
+        "storage format --config server.properties --cluster-id 4L6g3nShT-eMCtK--X86sw --standalone",
+    ),
+    "storage format": (
+        "storage format --config server.properties --cluster-id 4L6g3nShT-eMCtK--X86sw --standalone",
+        "storage format -c server.properties -t 4L6g3nShT-eMCtK--X86sw --no-initial-controllers",
+    ),
+    "storage info": ("storage info --config server.properties",),
+    "storage random-uuid": ("storage random-uuid",),
     "dump-log": ("dump-log --files data/broker-0/flights-0 --print-data-log",),
     "status": ("status --topic flights", "status --watch"),
     "console": ("console --bootstrap 127.0.0.1:9092", "console --port 8080 --allow-changes"),

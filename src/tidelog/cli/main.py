@@ -92,6 +92,7 @@ COMMANDS = {
     "broker": Command(
         "tidelog.cli.brokers.broker_commands:broker", "Run one broker, or stop and start one of a cluster."
     ),
+    "storage": Command("tidelog.cli.brokers.storage_command:storage", "Format the directories of a quorum's node."),
     "topics": Command("tidelog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "configs": Command("tidelog.cli.configs:configs", "Describe and alter the options of topics, brokers and groups."),
     "acls": Command("tidelog.cli.acls:acls", "Add, remove and list access control lists."),

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 from tidelog.config.families.coordinator_options import GroupOptions, TransactionOptions
 from tidelog.config.families.log_options import LogOptions
 from tidelog.config.families.network_options import NetworkOptions, QuotaOptions
+from tidelog.config.families.quorum_options import QuorumOptions
 from tidelog.config.families.replication_options import ReplicationOptions
 from tidelog.config.families.security_options import (
     AccessOptions,
@@ -65,6 +66,7 @@ class BrokerConfig(
     SaslOptionsOfJava,
     OauthOptions,
     OauthAssertionOptions,
+    QuorumOptions,
     RaftOptions,
     RemoteOptions,
     ShareOptions,
@@ -136,8 +138,9 @@ class BrokerConfig(
 
     @classmethod
     def ignored(cls, given: Mapping[str, str]) -> list[str]:
-        """The given names that are Kafka's but have no effect in Tidelog, in order."""
-        return [name for name in given if name in cls.OPTIONS and cls.OPTIONS[name].ignored]
+        """The given names that are Kafka's but have no effect on a broker of Tidelog, in order."""
+        of_others = QuorumOptions.OPTIONS
+        return [name for name in given if name in of_others or (name in cls.OPTIONS and cls.OPTIONS[name].ignored)]
 
 
 _ORDERED: Sequence[tuple[str, str]] = (

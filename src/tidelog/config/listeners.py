@@ -49,6 +49,16 @@ def advertised(config: BrokerConfig) -> tuple[Endpoint, ...]:
     return tuple(_parsed(config, "advertised.listeners", config.advertised_listeners or []))
 
 
+def of_controllers(config: BrokerConfig) -> tuple[Endpoint, ...]:
+    """The listeners of the metadata quorum that this node would open."""
+    return tuple(_parsed(config, "listeners", config.listeners, controllers=True))
+
+
+def advertised_by_controllers(config: BrokerConfig) -> tuple[Endpoint, ...]:
+    """Those of `advertised.listeners`."""
+    return tuple(_parsed(config, "advertised.listeners", config.advertised_listeners or [], controllers=True))
+
+
 def inter_broker_listener(config: BrokerConfig) -> str:
     """The configured listener if it is one of several, otherwise the added one."""
     named = config.inter_broker_listener_name
@@ -72,16 +82,19 @@ def options_of(config: BrokerConfig, listener: str) -> BrokerConfig:
     return type(own)({**own.explicit, mechanisms: own.sasl_mechanism_inter_broker_protocol})
 
 
-def _parsed(config: BrokerConfig, option: str, texts: list[str]) -> list[Endpoint]:
-    protocols = _protocols(config)
+def _parsed(config: BrokerConfig, option: str, texts: list[str], *, controllers: bool = False) -> list[Endpoint]:
+    """The listeners of clients and brokers, or those of controllers."""
+    protocols, is_mapped = _protocols(config), "listener.security.protocol.map" in config.explicit
     endpoints: list[Endpoint] = []
     for text in texts:
         match = _LISTENER.fullmatch(text)
         if match is None or int(match["port"]) > HIGHEST_PORT:
             raise InvalidOption(f"{option} must be NAME://host:port separated by commas, not {text!r}")
         name = match["name"].upper()
-        if name in config.controller_listener_names:
+        if (name in config.controller_listener_names) != controllers:
             continue
+        if controllers and not is_mapped:
+            protocols.setdefault(name, "PLAINTEXT")
         if name not in protocols:
             raise InvalidOption(
                 f"{option}: {name} has no protocol in listener.security.protocol.map; add {name}:PROTOCOL there"

@@ -49,8 +49,10 @@ class GroupWatch:
 
     async def run(self) -> None:
         while True:
-            took = await self._observer.attempt(self.look)
-            await asyncio.sleep(max(PAUSE_S, PAUSE_FACTOR * took))
+            began = time.monotonic()
+            with suppress(ApiError):
+                await self.look()
+            await asyncio.sleep(max(PAUSE_S, PAUSE_FACTOR * (time.monotonic() - began)))
 
     async def look(self) -> None:
         """Read the list from every broker, then the offsets of each group."""

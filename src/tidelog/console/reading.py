@@ -23,9 +23,7 @@ NEWEST_BY_NAME = 12
 FETCH_BYTES = 1024 * 1024
 ANSWER_MS = 15_000
 MOST_BATCH_BYTES = 64 * 1024 * 1024
-"""What a compressed batch may decompress to."""
-PIECE_BYTES = 16 * 1024 * 1024
-"""A piece ends with the batch that reaches this: a fetch of 1 MB may hold hundreds of batches of 64 MB."""
+"""What a compressed batch may inflate to."""
 FIRST_WINDOW = 2
 """How many records from the end are read first: they may be large."""
 
@@ -39,8 +37,7 @@ class Read(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What one fetch returned: the records from the requested offset on, where to go on, and how many bytes that was,
-    decompressed."""
+    """What one fetch returned: the records from the requested offset on, where to go on, and how much it was."""
 
     found: list[Read]
     next_offset: int
@@ -101,19 +98,14 @@ def _decoded(partition: int, offset: int, data: PartitionData, committed: bool) 
     raw = data.records if isinstance(data.records, bytes) else b""
     is_aborted = AbortedFilter(data.aborted_transactions or (), int(committed))
     found: list[Read] = []
-    following, size = offset, 0
+    following = offset
     for batch in records.batches(raw):
-        if size >= PIECE_BYTES:
-            break
         following = max(following, batch.next_offset)
-        size += batch.length
         if is_aborted(raw, batch):
             continue
-        payload = records.payload_of(raw, batch, limit=MOST_BATCH_BYTES)
-        size += max(0, len(payload) - batch.length)
-        content = records.decoded(payload, batch)
+        content = records.records(raw, batch, limit=MOST_BATCH_BYTES)
         found += (Read(partition, batch, record) for record in content if record.offset >= offset)
-    return Piece(found, following, data.high_watermark, size)
+    return Piece(found, following, data.high_watermark, len(raw))
 
 
 async def forwards(

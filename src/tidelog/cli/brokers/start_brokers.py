@@ -1,16 +1,11 @@
 """`tidelog up`: several brokers as processes under a supervisor; `tidelog down`, which stops them."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from tidelog.cli.options import CONSOLE_NEEDS, CommandFailed, Pair, check_extra, flag, usage_error
-
-if TYPE_CHECKING:
-    from tidelog.security.added_users import User
 
 MAX_BROKERS = 100
 HIGHEST_PORT = 65_535
@@ -100,6 +95,8 @@ def up(
     BrokerConfig.validate(given)
     for name in BrokerConfig.unknown(given):
         click.echo(f"Unknown broker option {name}: it has no effect.", err=True)
+    from tidelog.cli.security.given_users import given_users
+
     code = running_cluster.up(
         folder,
         brokers=brokers,
@@ -107,27 +104,12 @@ def up(
         overrides=given,
         restart=restart,
         secure=secure,
-        users=_users(users),
+        users=given_users(users),
         verbose=verbose,
         detach=detach,
         console_port=console_port if console else None,
     )
     click.get_current_context().exit(code)
-
-
-def _users(given: Sequence[str]) -> list["User"]:
-    """The users of `--add-scram`; other users of the machine can see what is on the command line."""
-    from tidelog.security.added_users import parse
-
-    texts: list[str] = []
-    for text in given:
-        if text.startswith("@"):
-            lines = Path(text[1:]).read_text(encoding="utf-8").splitlines()
-            texts += [line for line in lines if line.strip() and not line.startswith("#")]
-        else:
-            click.echo("A password on the command line is visible to other users: use --add-scram @FILE.", err=True)
-            texts.append(text)
-    return [parse(text, os.urandom) for text in texts]
 
 
 def _store_override(metadata: str | None, given: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Options of features that Tidelog implements differently or not at all; accepted, so that Kafka's own files can be
 used.
 
-None has an effect: KRaft's quorum and metadata log, remote storage, share and streams groups, purgatories and Java's
-metrics.
+None has an effect: the timers of KRaft's quorum, its metadata log, remote storage, share and streams groups,
+purgatories and Java's metrics.
 """
 
 from typing import Any
@@ -28,11 +28,7 @@ def positive(default: int, doc: str, **rules: Any) -> Option[int]:
 
 
 class RaftOptions(Options, ignored=True):
-    process_roles = strings([], "KRaft's roles of the process.", choices=("broker", "controller"))
-    controller_quorum_voters = strings([], "KRaft's controllers as id@host:port.")
-    controller_quorum_bootstrap_servers = strings([], "Addresses of KRaft's controllers.")
     controller_quorum_append_linger_ms = integer(25, "Linger time of KRaft's leader.", at_least=0)
-    controller_quorum_auto_join_enable = boolean(False, "Whether a controller joins the quorum automatically.")
     controller_quorum_election_backoff_max_ms = integer(1000, "Maximum backoff between elections.", at_least=0)
     controller_quorum_election_timeout_ms = integer(1000, "Time to wait for votes.", at_least=0)
     controller_quorum_fetch_max_bytes = positive(1_048_576, "Bytes per fetch of the metadata log.")
@@ -46,7 +42,6 @@ class RaftOptions(Options, ignored=True):
     controller_performance_sample_period_ms = long(
         60_000, "Interval between log lines about performance.", at_least=100, internal=True
     )
-    metadata_log_dir = string(None, "Directory of KRaft's metadata log.")
     metadata_log_max_record_bytes_between_snapshots = long(20_971_520, "Bytes between snapshots.", at_least=1)
     metadata_log_max_snapshot_interval_ms = long(3_600_000, "Interval between snapshots.", at_least=0)
     metadata_log_segment_bytes = integer(1_073_741_824, "Segment size of the metadata log.", at_least=8_388_608)

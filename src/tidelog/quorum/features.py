@@ -1,0 +1,108 @@
+"""Kafka's features, and the levels that they have in a new cluster of each release.
+
+`metadata.version` names a release; the levels of the others follow from it unless they are given.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tidelog.errors import InvalidOption
+
+METADATA_VERSION, KRAFT_VERSION = "metadata.version", "kraft.version"
+_FIRST_LEVEL = 7
+_RELEASES = (
+    "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1",
+    "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0",
+    "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0",
+)  # fmt: skip
+RELEASES: Mapping[int, str] = dict(enumerate(_RELEASES, _FIRST_LEVEL))
+"""The releases by their level of metadata.version."""
+LATEST = max(RELEASES)
+SCRAM_SINCE = 11
+
+
+class Feature(NamedTuple):
+    """Levels from 0 to `highest`. From the metadata version `since` on, a new cluster has the highest. A level above 0
+    needs the metadata version `needs`."""
+
+    highest: int
+    since: int
+    needs: int = 0
+
+
+FEATURES: Mapping[str, Feature] = {
+    "eligible.leader.replicas.version": Feature(1, since=26, needs=23),
+    "group.version": Feature(1, since=22),
+    KRAFT_VERSION: Feature(1, since=LATEST + 1),
+    "share.version": Feature(1, since=28),
+    "streams.version": Feature(1, since=29),
+    "transaction.version": Feature(2, since=24),
+}
+"""By name. kraft.version is 1 where the controllers can change, whatever the release."""
+
+
+def level_of_release(release: str) -> int:
+    """The level of a release such as 4.3-IV0, or of the last one of 4.3; InvalidOption if there is none."""
+    found = [level for level, name in RELEASES.items() if release in (name, name.partition("-")[0])]
+    if not found:
+        raise InvalidOption(
+            f"Unknown metadata.version '{release}'. Supported metadata.version are: {', '.join(RELEASES.values())}"
+        )
+    return found[-1]
+
+
+def levels(release: str | None, given: Mapping[str, int], *, is_dynamic: bool) -> dict[str, int]:
+    """The levels of a new cluster by name; InvalidOption if they do not go together. `is_dynamic`: its controllers can
+    change."""
+    if METADATA_VERSION in given and release is not None:
+        raise InvalidOption(f"Use --release-version instead of --feature {METADATA_VERSION}=X to avoid ambiguity.")
+    metadata_version = given.get(METADATA_VERSION, LATEST if release is None else level_of_release(release))
+    if metadata_version not in RELEASES:
+        raise InvalidOption(f"{METADATA_VERSION} has no level {metadata_version}; expected {_FIRST_LEVEL} to {LATEST}.")
+    for name in given:
+        if name != METADATA_VERSION and name not in FEATURES:
+            raise InvalidOption(f"Unsupported feature: {name}. Supported features are: {', '.join(FEATURES)}")
+    found = {METADATA_VERSION: metadata_version}
+    for name, feature in FEATURES.items():
+        default = feature.highest if metadata_version >= feature.since else 0
+        found[name] = given.get(name, int(is_dynamic) if name == KRAFT_VERSION else default)
+        _check(name, found[name], metadata_version, is_dynamic=is_dynamic)
+    return found
+
+
+def _check(name: str, level: int, metadata_version: int, *, is_dynamic: bool) -> None:
+    if name == KRAFT_VERSION:
+        _check_kraft_version(level, is_dynamic=is_dynamic)
+    feature = FEATURES[name]
+    if not 0 <= level <= feature.highest:
+        raise InvalidOption(f"{name} has no level {level}; expected 0 to {feature.highest}.")
+    if level and metadata_version < feature.needs:
+        raise InvalidOption(f"{name}={level} needs {METADATA_VERSION} {feature.needs}, {RELEASES[feature.needs]}.")
+
+
+def _check_kraft_version(level: int, *, is_dynamic: bool) -> None:
+    if level == 0 and is_dynamic:
+        raise InvalidOption(
+            "Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags --standalone, "
+            "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try removing "
+            "the --feature flag for kraft.version."
+        )
+    if level and not is_dynamic:
+        raise InvalidOption(
+            f"Cannot set kraft.version to {level} unless controller.quorum.voters is empty and one of the flags "
+            "--standalone, --initial-controllers, or --no-initial-controllers is used. For dynamic controllers "
+            "support, try using one of --standalone, --initial-controllers, or --no-initial-controllers and removing "
+            "controller.quorum.voters."
+        )
+
+
+def parse(text: str) -> tuple[str, int]:
+    """The name and level of `--feature NAME=LEVEL`; InvalidOption if it is malformed."""
+    name, equals, level = text.partition("=")
+    try:
+        number = int(level)
+    except ValueError:
+        number = None
+    if not equals or number is None:
+        raise InvalidOption(f"--feature: {text!r} is not a feature and its level; expected FEATURE=LEVEL.")
+    return name.strip(), number
