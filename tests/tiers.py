@@ -22,6 +22,7 @@ EXHAUSTIVE = (
     "tests/check/fuzz/test_frames.py::test_every_*",
     "tests/cli/test_simulate.py::test_a_mutant_*",
     "tests/cli/test_simulate_drawn.py::test_a_mutant_*",
+    "tests/controller/test_large_commands.py::*",
     "tests/lab/test_stories.py::test_the_same_story_*_whatever_the_hash_seed",
     "tests/log/test_compaction.py::test_a_crash_at_any_operation_*",
     "tests/log/test_compaction.py::test_a_log_that_is_deleted_at_any_step_*",

@@ -11,12 +11,19 @@ from tidelog.controller.journal import SLICE
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
+from tidelog.wire.messages.cluster.controller_pushes import (
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
 from tidelog.wire.messages.topics.topic_changes import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
     CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
 )
 
 INPUTS = ("handle", "store_result", "store_event", "answered", "wake")
@@ -98,6 +105,18 @@ def test_many_partitions_are_made_and_added_in_slices(cluster, work):
     assert cluster.ask(added).results[0].error_code == 0
     assert max(work) <= 3 * SLICE
     assert len(cluster.state.topics["wide"].partitions) == 5_000
+
+
+def test_brokers_hear_of_many_partitions_in_several_requests(cluster):
+    """Only a topic's metadata changes as a whole, for clients would see a topic that grows."""
+    assert cluster.create("wide", 250, 3).error_code == 0
+    assert cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="wide")], timeout_ms=1_000)).responses
+    for broker in cluster.brokers.values():
+        sizes = {cls: [] for cls in (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)}
+        for request in broker.received:
+            if count := sum(len(topic.partition_states) for topic in request.topic_states):
+                sizes[type(request)].append(count)
+        assert list(sizes.values()) == [[100, 100, 50], [250, 250], [100, 100, 50]]
 
 
 def test_partitions_that_are_added_to_many_topics_are_counted_together(cluster):

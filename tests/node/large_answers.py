@@ -17,6 +17,10 @@ from tests.node.largest import led
 from tests.node.one_broker import CLIENT, TOPIC, OneBroker
 from tidelog.api.registry import APIS
 from tidelog.controller.image import PartitionImage, TopicImage
+from tidelog.coordinator.group.classic.group import ClassicMember
+from tidelog.coordinator.group.consumer.group import ConsumerGroup
+from tidelog.coordinator.group.consumer.member import ConsumerMember, Subscription
+from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.coordinator.group.offset_table import Committed
 from tidelog.coordinator.transaction.transaction import Transaction
 from tidelog.log.producers import Producer
@@ -28,6 +32,7 @@ from tidelog.wire.messages.groups.committed_offsets import OffsetFetchRequestGro
 from tidelog.wire.messages.transactions.transaction_admin import TopicRequest
 
 GROUP = "g"
+CLASSIC_GROUP, CONSUMER_GROUP = "classic", "consumer"
 PARTITIONS_A_TOPIC = 10
 
 
@@ -50,6 +55,7 @@ def fill(broker: OneBroker, entries: int) -> None:
         groups.create_group(f"group-{number}", 0)
         groups.offsets.set(GROUP, _position(number), Committed(number, 0, "", 0, -1, bytes(16)), 0)
     groups.offsets.commit(1)
+    _members(groups, entries)
     (transactions,) = node.transactions.machines()
     for number in range(entries):
         transactions.transactions.set(f"txn-{number}", Transaction(f"txn-{number}", number), 0)
@@ -62,6 +68,16 @@ def fill(broker: OneBroker, entries: int) -> None:
     for number in range(entries):
         node.configs._values[f"users/user-{number}"] = {"SCRAM-SHA-256": credential, "producer_byte_rate": "1"}
         node.configs._values[f"groups/group-{number}"] = {"consumer.session.timeout.ms": "45000"}
+
+
+def _members(groups: GroupMachine, entries: int) -> None:
+    """A group of each protocol with so many members."""
+    classic = groups.create_group(CLASSIC_GROUP, 0)
+    consumer = groups.consumers.committed[CONSUMER_GROUP] = ConsumerGroup(CONSUMER_GROUP)
+    for number in range(entries):
+        name = f"member-{number}"
+        classic.members[name] = ClassicMember(name, None, "client", "/127.0.0.1", 1000, 1000, "consumer", [])
+        consumer.members[name] = ConsumerMember(name, Subscription(topics=frozenset([TOPIC])))
 
 
 def _position(number: int) -> TopicPartition:
@@ -87,6 +103,8 @@ REQUESTS: dict[str, tuple[int, dict[str, Any], int | None]] = {
         {"groups": [OffsetFetchRequestGroup(group_id=GROUP, topics=None)], "require_stable": True},
         9,
     ),
+    "members": (15, {"groups": [CLASSIC_GROUP]}, None),
+    "members of the consumer protocol": (69, {"group_ids": [CONSUMER_GROUP]}, None),
     "groups": (16, {}, None),
     "groups of a state": (16, {"states_filter": ["Stable"]}, None),
     "log folders": (35, {"topics": None}, None),
@@ -134,7 +152,7 @@ def main(entries: int = 100_000) -> None:
     gc.disable()
     for name in REQUESTS:
         costs = list(turns(broker, name, seconds))
-        sys.stdout.write(f"{name:28} {max(costs) / 1e6:6.1f} ms longest of {len(costs)}, {sum(costs) / 1e6:7.1f} ms\n")
+        sys.stdout.write(f"{name:34} {max(costs) / 1e6:6.1f} ms longest of {len(costs)}, {sum(costs) / 1e6:7.1f} ms\n")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,8 @@ class OneBroker:
         self.give("start")
         self.connect(CONTROLLER, "REPLICATION")
         self.connect(CLIENT)
-        self.live(*alive)
+        if alive:  # otherwise it may lead itself
+            self.live(*alive)
 
     # The world.
 

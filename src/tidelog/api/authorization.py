@@ -4,7 +4,7 @@ The guards are made of the parts in `guards.py`. Handlers that show what exists,
 described by themselves.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from typing import Any
@@ -231,22 +231,25 @@ def _consumer_group_describe(request: Any, caller: Caller) -> Verdict:
     if verdict.request is None:
         return verdict
 
-    def finish(response: Any) -> None:
+    def finish(response: Any) -> Sliced[None]:
         for group in response.groups:
-            if not all(caller.sees(DESCRIBE, TOPIC, name) for name in _topics_of(group.members)):
+            shown = yield from kept_of(group.members, sees_topics_of)
+            if len(shown) < len(group.members):
                 group.error_code, group.error_message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN_TOPICS
                 group.members = []
+
+    def sees_topics_of(member: Any) -> bool:
+        return all(caller.sees(DESCRIBE, TOPIC, name) for name in _topics_of(member))
 
     return verdict._replace(finish=in_turn(finish, verdict.finish))
 
 
-def _topics_of(members: Iterable[Any]) -> set[str]:
+def _topics_of(member: Any) -> set[str]:
     return {
         topic.topic_name
-        for member in members
         for assignment in (member.assignment, member.target_assignment)
         for topic in assignment.topic_partitions
-    } | {name for member in members for name in member.subscribed_topic_names}
+    }.union(member.subscribed_topic_names)
 
 
 # Topics and options.

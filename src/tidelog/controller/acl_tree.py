@@ -10,7 +10,7 @@ Kafka 3 rejected names that no node can have. Here such a name is percent-encode
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 from urllib.parse import quote, unquote
@@ -135,13 +135,15 @@ def _dump(value: Any) -> bytes:
     return _ENCODER.encode(value).encode()
 
 
-def patterns_at(queried: Sequence[tuple[PatternType, ResourceType]], lists: Iterable[Any]) -> list[ResourcePattern]:
+def patterns_at(
+    queried: Sequence[tuple[PatternType, ResourceType]], lists: Iterable[Any]
+) -> Iterator[ResourcePattern]:
     """The resources that were found below `type_path` of each."""
-    return [
+    return (
         pattern_of(pattern_type, resource_type, name)
         for (pattern_type, resource_type), names in zip(queried, lists, strict=True)
         for name in names or ()
-    ]
+    )
 
 
 PLACES = tuple((pattern_type, resource_type) for pattern_type in ROOTS for resource_type in TYPES)

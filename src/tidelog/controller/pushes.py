@@ -10,7 +10,8 @@ all before; the broker rejects one that is older than the last it accepted.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from itertools import islice
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from tidelog.controller.image import FULL, INCREMENTAL, SECURITY_NUMBERS
 from tidelog.controller.state import ClusterState, LiveBroker, Partition, Topic
@@ -30,7 +31,14 @@ from tidelog.wire.messages.cluster.controller_pushes import (
     UpdateMetadataTopicState,
 )
 
+T = TypeVar("T")
+
 RETRY_MS = 50
+MOST = 100
+"""Partitions in one request, so that a broker serves others between two of them; but a topic's metadata changes as a
+whole, and the full metadata is one request."""
+PAUSE_MS = 1
+"""Between two of them; a broker's requests to itself would be one turn otherwise."""
 EPOCH_DURING_DELETE = -2
 """The leader epoch in a StopReplica that deletes the topic: above every epoch."""
 
@@ -38,12 +46,13 @@ Kind = Literal["roles", "metadata", "deletions"]
 
 
 class Flight(NamedTuple):
-    """The request in flight, with its partitions in case it must be sent again."""
+    """The request in flight, with its partitions in case it must be sent again. `is_cut`: there are more of its kind."""
 
     token: int
     kind: Kind
     partitions: Mapping[Partition, Any]
     full: bool = False
+    is_cut: bool = False
 
 
 @dataclass(slots=True)
@@ -168,25 +177,28 @@ class Pushes:
                 first = queue.retry_at
         return first
 
-    def _request(self, queue: Queue, kind: Kind, token: int) -> PeerRequest:
+    def _request(self, queue: Queue, kind: Kind, number: int) -> PeerRequest:
         request: Any
-        partitions: Mapping[Partition, Any]
+        partitions: dict[Partition, Any]
+        is_full = kind == "metadata" and queue.full
         if kind == "roles":
-            request, partitions = self._leader_and_isr(queue, token), queue.roles
-            queue.roles = {}
+            partitions, queue.roles = _split(queue.roles)
+            request = self._leader_and_isr(queue, number, partitions)
+            is_cut = bool(queue.roles)
         elif kind == "metadata":
-            request, partitions = self._update_metadata(queue, token), queue.metadata
-            queue.metadata = {}
-        else:
-            request, partitions = self._stop_replica(queue, token), queue.deletions
-            queue.deletions = {}
-        queue.flight = Flight(token, kind, partitions, full=kind == "metadata" and queue.full)
-        if kind == "metadata":
+            partitions, queue.metadata = (queue.metadata, {}) if is_full else _split_between_topics(queue.metadata)
+            request = self._update_metadata(queue, number, partitions)
+            is_cut = bool(queue.metadata)
             queue.full = queue.brokers = False
-        return PeerRequest(queue.broker, request, "controller", token)
+        else:
+            partitions, queue.deletions = _split(queue.deletions)
+            request = self._stop_replica(queue, number, partitions)
+            is_cut = bool(queue.deletions)
+        queue.flight = Flight(number, kind, partitions, full=is_full, is_cut=is_cut)
+        return PeerRequest(queue.broker, request, "controller", number)
 
-    def _leader_and_isr(self, queue: Queue, number: int) -> LeaderAndIsrRequest:
-        leaders = {partition.state.leader for partition in queue.roles}
+    def _leader_and_isr(self, queue: Queue, number: int, partitions: Iterable[Partition]) -> LeaderAndIsrRequest:
+        leaders = {partition.state.leader for partition in partitions}
         return LeaderAndIsrRequest(
             controller_id=self.broker_id,
             controller_epoch=self.epoch,
@@ -197,7 +209,7 @@ class Pushes:
                     topic_id=topic.id,
                     partition_states=[partition.role(is_new=partition in queue.created) for partition in group],
                 )
-                for topic, group in _by_topic(queue.roles)
+                for topic, group in _by_topic(partitions)
             ],
             live_leaders=[leader for leader in map(self._leader, sorted(leaders)) if leader is not None],
             push_number=number,
@@ -210,9 +222,8 @@ class Pushes:
                 return LeaderAndIsrLiveLeader(broker_id=broker, host_name=endpoint.host, port=endpoint.port)
         return None
 
-    def _update_metadata(self, queue: Queue, number: int) -> UpdateMetadataRequest:
+    def _update_metadata(self, queue: Queue, number: int, changed: Iterable[Partition]) -> UpdateMetadataRequest:
         lives = self.cluster.lives
-        partitions: Iterable[Partition] = self.cluster.partitions() if queue.full else queue.metadata
         return UpdateMetadataRequest(
             controller_id=self.broker_id,
             type=FULL if queue.full else INCREMENTAL,
@@ -224,13 +235,13 @@ class Pushes:
                     topic_id=topic.id,
                     partition_states=[partition.metadata(lives) for partition in group],
                 )
-                for topic, group in _by_topic(partitions)
+                for topic, group in _by_topic(self.cluster.partitions() if queue.full else changed)
             ],
             live_brokers=self.live_brokers,
             push_number=number,
         )
 
-    def _stop_replica(self, queue: Queue, number: int) -> StopReplicaRequest:
+    def _stop_replica(self, queue: Queue, number: int, epochs: Mapping[Partition, int]) -> StopReplicaRequest:
         return StopReplicaRequest(
             controller_id=self.broker_id,
             controller_epoch=self.epoch,
@@ -241,14 +252,14 @@ class Pushes:
                     partition_states=[
                         StopReplicaPartitionState(
                             partition_index=partition.index,
-                            leader_epoch=queue.deletions[partition],
+                            leader_epoch=epochs[partition],
                             delete_partition=True,
                         )
                         for partition in group
                     ],
                     topic_id=topic.id,
                 )
-                for topic, group in _by_topic(queue.deletions)
+                for topic, group in _by_topic(epochs)
             ],
             push_number=number,
         )
@@ -265,6 +276,8 @@ class Pushes:
             queue.retry_at = now + RETRY_MS
             _requeue(queue, flight)
             return Answered(queue.broker, flight.kind, flight.partitions, {}, failed=True, code=code)
+        if flight.is_cut:
+            queue.retry_at = now + PAUSE_MS
         errors = self._errors(flight, response)
         if flight.kind == "roles":
             refused = [p for p in flight.partitions if errors.get(p.name) == ErrorCode.INCONSISTENT_TOPIC_ID]
@@ -312,6 +325,24 @@ def _push_full_metadata_first(queue: Queue, refused: list[Partition], now: int) 
     if roles:
         queue.full, queue.retry_at = True, now + RETRY_MS
         queue.roles = roles | queue.roles
+
+
+def _split(due: dict[Partition, T]) -> tuple[dict[Partition, T], dict[Partition, T]]:
+    """What one request carries, and the rest."""
+    if len(due) <= MOST:
+        return due, {}
+    entries = iter(due.items())
+    return dict(islice(entries, MOST)), dict(entries)
+
+
+def _split_between_topics(due: dict[Partition, None]) -> tuple[dict[Partition, None], dict[Partition, None]]:
+    if len(due) <= MOST:
+        return due, {}
+    first: dict[Partition, None] = {}
+    topics = iter(_by_topic(due))
+    while len(first) < MOST and (found := next(topics, None)) is not None:
+        first |= dict.fromkeys(found[1])
+    return first, dict.fromkeys(partition for _, group in topics for partition in group)
 
 
 def _by_topic(partitions: Iterable[Partition]) -> list[tuple[Topic, list[Partition]]]:

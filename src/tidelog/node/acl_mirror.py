@@ -85,7 +85,7 @@ class AclMirror:
         if result.outcome != "ok":
             self._start_over()
             return
-        patterns = acl_tree.patterns_at(acl_tree.PLACES, result.values)
+        patterns = list(acl_tree.patterns_at(acl_tree.PLACES, result.values))
         self._read(AclIndex(), patterns, numbers)
 
     def _read_notified(self, fresh: Sequence[tuple[PatternType, int]], numbers: Numbers) -> None:

@@ -1,5 +1,6 @@
 """The replicas that this broker holds: found at start, created, stopped, deleted, and lost with their folder."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -59,6 +60,10 @@ class HeldReplicas:
         self._report_log_dir = report_log_dir
         self._partitions: dict[TopicPartition, Partition] = {}
         self._ids: dict[bytes, str] = {}
+        self._held_of: Counter[bytes] = Counter()
+        """How many replicas of each topic are here."""
+        self._in_order: list[TopicPartition] = []
+        """All names, or none since one was added."""
         self._folders: dict[TopicPartition, str] = {}
         self._warm = Warm(OPEN_SEGMENTS)
         self._unsynced: set[str] = set()
@@ -192,6 +197,8 @@ class HeldReplicas:
         self._partitions[name] = partition
         self._folders[name] = folder
         self._ids[log.topic_id] = name.topic
+        self._held_of[log.topic_id] += 1
+        self._in_order = []
         return partition
 
     # Changes.
@@ -356,14 +363,19 @@ class HeldReplicas:
 
     def _forget(self, partition: Partition) -> None:
         """It is not a replica of this broker any more; its files are still there."""
+        if self._in_order:
+            del self._in_order[bisect_left(self._in_order, partition.name)]
         del self._partitions[partition.name]
         self._unsynced.add(self._folders.pop(partition.name))
         self.truncated = True
         partition.role = None
         partition.mark_dirty()
         self.deleted.append(partition)
-        if not any(other.log.topic_id == partition.log.topic_id for other in self._partitions.values()):
-            self._ids.pop(partition.log.topic_id, None)
+        topic_id = partition.log.topic_id
+        self._held_of[topic_id] -= 1
+        if not self._held_of[topic_id]:
+            del self._held_of[topic_id]
+            self._ids.pop(topic_id, None)
 
     def disk_failed(self, failure: DiskFailed) -> None:
         """The disk failed in an operation of this broker."""
@@ -432,9 +444,10 @@ class HeldReplicas:
             {p.name: p.log.cleaned_to for p in self.within(folder) if p.log.cleaned_to > 0}
         )
 
-    def within(self, folder: str) -> Iterator[Partition]:
+    def within(self, folder: str) -> list[Partition]:
         """The partitions of one folder, in order."""
-        return (p for name, p in sorted(self._partitions.items()) if self._folders[name] == folder)
+        self._in_order = self._in_order or sorted(self._partitions)
+        return [self._partitions[name] for name in self._in_order if self._folders[name] == folder]
 
     def close(self, broker_epoch: int) -> None:
         """Flush and close every log, write the checkpoints, and last the clean-shutdown file, in every folder. A folder

@@ -67,12 +67,16 @@ Changed = Mapping[ResourcePattern, tuple[Stored, tuple[Acl, ...]]]
 
 def describe_acls(request: DescribeAclsRequest) -> Steps[DescribeAclsResponse]:
     wanted = _filter(request)
-    candidates = yield from _candidates([wanted])
-    stored = yield from _read(pattern for pattern in candidates if wanted.matches_pattern(pattern))
     slices = Slices()
+    patterns = []
+    for pattern in (yield from _candidates([wanted])):
+        yield from slices.count()
+        if wanted.matches_pattern(pattern):
+            patterns.append(pattern)
+    stored = yield from _read(patterns)
     response = DescribeAclsResponse()
     for pattern, (_, acls) in stored.items():
-        yield from slices.count()
+        yield from slices.count(1 + len(acls))
         found = [acl for acl in acls if wanted.matches(Binding(pattern, acl))]
         if found:
             response.resources.append(_description(pattern, found))
@@ -137,22 +141,30 @@ def delete_acls(term: ControllerTerm, request: DeleteAclsRequest) -> Steps[Delet
         found = matching[each] = []
         named = _named(each)
         for pattern in stored if named is None else (named,):
-            yield from slices.count()
+            yield from slices.count(1 + len(stored[pattern].acls))
             found += [binding for acl in stored[pattern].acls if each.matches(binding := Binding(pattern, acl))]
-    deleted = {binding for found in matching.values() for binding in found}
+    deleted: dict[ResourcePattern, set[Acl]] = {}
+    for found in matching.values():
+        for pattern, acl in found:
+            yield from slices.count()
+            deleted.setdefault(pattern, set()).add(acl)
     changed = {}
-    for pattern in {pattern for pattern, _ in deleted}:
+    for pattern, acls in deleted.items():
+        yield from slices.count(1 + len(acls))
         before = stored[pattern]
-        changed[pattern] = before, tuple(acl for acl in before.acls if Binding(pattern, acl) not in deleted)
+        changed[pattern] = before, tuple(acl for acl in before.acls if acl not in acls)
     yield from _write(term, changed)
-    return DeleteAclsResponse(
-        filter_results=[
-            DeleteAclsFilterResult(matching_acls=[_matching(b) for b in matching[each]])
-            if each in matching
-            else DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown filter.")
-            for each in filters
-        ]
-    )
+    response = DeleteAclsResponse()
+    for each in filters:
+        if each not in matching:
+            result = DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown filter.")
+        else:
+            result = DeleteAclsFilterResult()
+            for binding in matching[each]:
+                yield from slices.count()
+                result.matching_acls.append(_matching(binding))
+        response.filter_results.append(result)
+    return response
 
 
 def _matching(binding: Binding) -> DeleteAclsMatchingAcl:
@@ -240,11 +252,16 @@ def _fault(binding: Binding) -> str | None:
 def _candidates(filters: Sequence[BindingFilter]) -> Steps[Iterable[ResourcePattern]]:
     """The resources that the filters can match: those named, or all there are."""
     named = dict.fromkeys(_named(each) for each in filters)
-    exact = [pattern for pattern in named if pattern is not None]
+    found = {pattern: None for pattern in named if pattern is not None}
     if None not in named:
-        return exact
+        return found
     lists = yield [Children(acl_tree.type_path(*place)) for place in acl_tree.PLACES]
-    return dict.fromkeys([*acl_tree.patterns_at(acl_tree.PLACES, lists), *exact])
+    slices = Slices()
+    every: dict[ResourcePattern, None] = {}
+    for pattern in acl_tree.patterns_at(acl_tree.PLACES, lists):
+        yield from slices.count()
+        every[pattern] = None
+    return every | found
 
 
 def _named(each: BindingFilter) -> ResourcePattern | None:
@@ -256,12 +273,16 @@ def _named(each: BindingFilter) -> ResourcePattern | None:
 
 def _read(patterns: Iterable[ResourcePattern]) -> Steps[dict[ResourcePattern, Stored]]:
     listed = list(patterns)
-    nodes = yield from read_all([Read(acl_tree.pattern_path(pattern)) for pattern in listed])
     slices = Slices()
+    queries = []
+    for pattern in listed:
+        yield from slices.count()
+        queries.append(Read(acl_tree.pattern_path(pattern)))
+    nodes = yield from read_all(queries)
     found: dict[ResourcePattern, Stored] = {}
     for pattern, node in zip(listed, nodes, strict=True):
-        yield from slices.count()
         found[pattern] = Stored(node, _acls(node))
+        yield from slices.count(1 + len(found[pattern].acls))
     return found
 
 

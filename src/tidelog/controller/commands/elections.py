@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidelog.controller import tree
 from tidelog.controller.controller_term import ControllerTerm
-from tidelog.controller.journal import Steps
+from tidelog.controller.journal import Slices, Steps
 from tidelog.controller.leaders import Election, elect, elect_by_logs, elect_preferred
 from tidelog.controller.state import Partition
 from tidelog.controller.tree import LeadershipState
@@ -189,19 +189,20 @@ def elect_on_request(term: ControllerTerm, logs: LogEnds, request: ElectLeadersR
         if wanted is None
         else [(topic.topic, topic.partitions) for topic in wanted]
     )
+    slices = Slices()
     changes: Changes = {}
     results = []
     for topic, indexes in requested:
-        verdicts = [(index, _elect_requested(term, topic, index, request.election_type, changes)) for index in indexes]
-        shown = [(i, code) for i, code in verdicts if wanted is not None or code != ErrorCode.ELECTION_NOT_NEEDED]
-        results.append(
-            ReplicaElectionResult(
-                topic=topic,
-                partition_result=[_result(topic, index, code) for index, code in shown],
-            )
-        )
+        result = ReplicaElectionResult(topic=topic)
+        results.append(result)
+        for index in indexes:
+            code = _elect_requested(term, topic, index, request.election_type, changes)
+            if wanted is not None or code != ErrorCode.ELECTION_NOT_NEEDED:
+                result.partition_result.append(_result(topic, index, code))
+            yield from slices.count()
     for partition in changes:
         logs.set(term, partition, ())
+        yield from slices.count()
     yield from term.commit(
         list(changes.items()), "unclean on wish" if request.election_type == UNCLEAN else "preferred on wish"
     )

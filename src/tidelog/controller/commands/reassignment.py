@@ -234,8 +234,12 @@ def list_reassignments(
     slices = Slices()
     found = []
     for topic, indexes in wanted:
-        found.append((topic.name, [_ongoing(topic.partitions[i]) for i in indexes if _moves(topic, i)]))
-        yield from slices.count(1 + len(indexes))
+        ongoing: list[OngoingPartitionReassignment] = []
+        found.append((topic.name, ongoing))
+        for index in indexes:
+            if _moves(topic, index):
+                ongoing.append(_ongoing(topic.partitions[index]))
+            yield from slices.count()
     return ListPartitionReassignmentsResponse(
         error_message=None,
         topics=[OngoingTopicReassignment(name=name, partitions=ongoing) for name, ongoing in found if ongoing],

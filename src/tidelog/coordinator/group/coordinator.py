@@ -5,6 +5,7 @@ Responses have the shape of the newest version. If several shards answer, their 
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 from tidelog.config.broker import BrokerConfig
@@ -275,7 +276,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                 part,
                 partial(_descriptions_refused, ids),
             ),
-            lambda parts: DescribeGroupsResponse(groups=[group for part in parts for group in part]),
+            _described,
         )
 
     def _describe_consumer_groups(self, token: int, request: ConsumerGroupDescribeRequest, caller: Caller) -> None:
@@ -293,9 +294,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                 part,
                 partial(refuse, ids),
             ),
-            lambda parts: ConsumerGroupDescribeResponse(
-                groups=[*unnamed, *(group for part in parts for group in part)]
-            ),
+            partial(_described_consumer_groups, unnamed),
         )
 
     def _list(self, token: int, request: ListGroupsRequest, caller: Caller) -> None:
@@ -338,6 +337,15 @@ def _deletions_refused(group_ids: list[str], code: ErrorCode) -> list[DeletableG
 
 def _descriptions_refused(group_ids: list[str], code: ErrorCode) -> list[DescribedGroup]:
     return [DescribedGroup(group_id=group_id, error_code=code) for group_id in group_ids]
+
+
+def _described(parts: Sequence[Any]) -> Sliced[DescribeGroupsResponse]:
+    return DescribeGroupsResponse(groups=(yield from all_of(chain.from_iterable(parts))))
+
+
+def _described_consumer_groups(unnamed: list[Any], parts: Sequence[Any]) -> Sliced[ConsumerGroupDescribeResponse]:
+    groups = yield from all_of(chain.from_iterable(parts))
+    return ConsumerGroupDescribeResponse(groups=[*unnamed, *groups])
 
 
 def _fetched(parts: Sequence[Any]) -> Sliced[OffsetFetchResponse]:

@@ -1,14 +1,17 @@
 """ListGroups, DescribeGroups and ConsumerGroupDescribe."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import Any
 
-from tidelog.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
+from tidelog.coordinator.group.classic.group import ClassicGroup, ClassicGroupState, ClassicMember
 from tidelog.coordinator.group.consumer.assignment import assignor_name
 from tidelog.coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup
 from tidelog.coordinator.group.consumer.member import ConsumerMember
 from tidelog.coordinator.group.consumer.topics import Cluster, TopicIdPartition, partitions_by_topic
 from tidelog.coordinator.group.machine import GroupMachine
 from tidelog.errors import ErrorCode
+from tidelog.slices import SLICE, Sliced, made_of
 from tidelog.wire.messages.groups import consumer_group_describe as wire
 from tidelog.wire.messages.groups.group_admin import DescribedGroup, DescribedGroupMember, ListedGroup
 
@@ -44,11 +47,16 @@ def listed(states: Collection[str], group: ClassicGroup | ConsumerGroup) -> List
     )
 
 
-def describe_groups(machine: GroupMachine, group_ids: Iterable[str], version: int) -> list[DescribedGroup]:
+def describe_groups(
+    machine: GroupMachine, group_ids: Iterable[str], version: int
+) -> list[DescribedGroup | Sliced[DescribedGroup]]:
+    """Each as it is now; its members are made in slices."""
     return [_described_id(machine, group_id, version) for group_id in group_ids]
 
 
-def _described_id(machine: GroupMachine, group_id: str, version: int) -> DescribedGroup:
+def _described_id(
+    machine: GroupMachine, group_id: str, version: int
+) -> DescribedGroup | Sliced[DescribedGroup]:
     group = machine.groups.get(group_id)
     if group is not None and machine.is_visible(group):
         return _described_classic_group(group)
@@ -60,59 +68,82 @@ def _described_id(machine: GroupMachine, group_id: str, version: int) -> Describ
     return dead
 
 
-def _described_classic_group(group: ClassicGroup) -> DescribedGroup:
+def _described_classic_group(group: ClassicGroup) -> Sliced[DescribedGroup]:
     """Members' metadata is shown only for a stable group; before that the protocol is not chosen."""
     protocol = group.protocol if group.is_in(ClassicGroupState.STABLE) else None
-    members = [
-        DescribedGroupMember(
-            member_id=member.member_id,
-            group_instance_id=member.instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            member_metadata=b"" if protocol is None else member.metadata(protocol),
-            member_assignment=member.assignment,
-        )
-        for member in group.members.values()
-    ]
-    return DescribedGroup(
+    described = DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
         protocol_data=protocol or "",
-        members=members,
     )
+    members = [
+        (member, b"" if protocol is None else member.metadata(protocol), member.assignment)
+        for member in group.members.values()
+    ]
+    return _with_members(described, members, _described_member)
+
+
+def _described_member(shown: tuple[ClassicMember, bytes, bytes]) -> DescribedGroupMember:
+    member, metadata, assignment = shown
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=metadata,
+        member_assignment=assignment,
+    )
+
+
+def _with_members(group: Any, members: Sequence[Any], describe: Callable[[Any], Any], size: int = SLICE) -> Sliced[Any]:
+    group.members = yield from made_of(members, describe, size)
+    if len(members) > size // 10:
+        yield  # there may be many such groups
+    return group
 
 
 CONSUMER = "consumer"
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+CONSUMER_MEMBERS = 100
+"""Members of a slice: each has its topics and two assignments."""
 
 
-def describe_consumer_groups(machine: GroupMachine, group_ids: Iterable[str]) -> list[wire.DescribedGroup]:
+def describe_consumer_groups(
+    machine: GroupMachine, group_ids: Iterable[str]
+) -> list[wire.DescribedGroup | Sliced[wire.DescribedGroup]]:
+    """As `describe_groups`."""
     return [_described_consumer_group(machine, group_id) for group_id in group_ids]
 
 
-def _described_consumer_group(machine: GroupMachine, group_id: str) -> wire.DescribedGroup:
+def _described_consumer_group(
+    machine: GroupMachine, group_id: str
+) -> wire.DescribedGroup | Sliced[wire.DescribedGroup]:
     group = machine.consumers.committed.get(group_id)
     if group is None:
         classic = machine.groups.get(group_id)
         is_classic = classic is not None and machine.is_visible(classic)
         problem = "is not a consumer group." if is_classic else "not found."
         return consumer_group_error(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}")
-    return wire.DescribedGroup(
+    described = wire.DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.target.epoch,
         assignor_name=assignor_name(machine, group),
-        members=[_described_consumer_member(machine.cluster, group, member) for member in group.members.values()],
     )
+    members = [(member, group.targets.get(member.member_id, NO_PARTITIONS)) for member in group.members.values()]
+    return _with_members(described, members, partial(_described_consumer_member, machine.cluster), CONSUMER_MEMBERS)
 
 
 def consumer_group_error(group_id: str, code: ErrorCode, text: str | None = None) -> wire.DescribedGroup:
     return wire.DescribedGroup(group_id=group_id, error_code=code, error_message=text)
 
 
-def _described_consumer_member(cluster: Cluster, group: ConsumerGroup, member: ConsumerMember) -> wire.Member:
+def _described_consumer_member(
+    cluster: Cluster, shown: tuple[ConsumerMember, frozenset[TopicIdPartition]]
+) -> wire.Member:
+    member, target = shown
     subscription, current = member.subscription, member.current
     return wire.Member(
         member_id=member.member_id,
@@ -124,7 +155,7 @@ def _described_consumer_member(cluster: Cluster, group: ConsumerGroup, member: C
         subscribed_topic_names=sorted(subscription.topics),
         subscribed_topic_regex=subscription.pattern,
         assignment=_assignment(cluster, {*current.assigned, *current.revoking}),
-        target_assignment=_assignment(cluster, group.targets.get(member.member_id, NO_PARTITIONS)),
+        target_assignment=_assignment(cluster, target),
         member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     )
 
