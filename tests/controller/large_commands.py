@@ -48,9 +48,7 @@ def filled(entries: int) -> FakeCluster:
     cluster.state.add_topic(topic)
     for path in acl_tree.skeleton():
         cluster.tree.nodes[path] = Node(b"", 0, 1)
-    rules = [
-        Acl(f"User:{each}", "*", AclOperation.READ, Permission.ALLOW) for each in range(ACLS_OF_A_RESOURCE)
-    ]
+    rules = [Acl(f"User:{each}", "*", AclOperation.READ, Permission.ALLOW) for each in range(ACLS_OF_A_RESOURCE)]
     data = acl_tree.format_acls(rules)
     for number in range(entries // ACLS_OF_A_RESOURCE):
         pattern = ResourcePattern(ResourceType.TOPIC, f"t{number}", PatternType.LITERAL)

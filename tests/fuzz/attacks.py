@@ -1,8 +1,8 @@
 """Attacks on one broker process, by bytes and by large requests: what each costs the broker in CPU and memory, and a canary in latency.
 
-    .venv/bin/python -m tests.fuzz.attacks [--seconds N] [NAME…]
+    .venv/bin/python -m tests.fuzz.attacks [--seconds N] [--apis | NAME…]
 
-prints the table of docs/security.md. The canary is a client that produces small records one after another.
+prints the tables of docs/security.md. The canary is a client that produces small records one after another.
 """
 
 import argparse
@@ -25,9 +25,11 @@ from cramjam import snappy
 from tests.compatibility.differential.batches import batch, seal, with_field
 from tests.compatibility.differential.side import Side
 from tests.compatibility.differential.wire import CLOSED, Connection
+from tests.fuzz import large
 from tests.fuzz.hostile import shoot
-from tests.fuzz.large import LARGE, Million
+from tests.fuzz.large import LARGE, Deletion, Million
 from tests.processes import Processes
+from tidelog.api.registry import APIS
 from tidelog.shell.child import Child
 from tidelog.wire import record_format
 from tidelog.wire.records import HEADER_BYTES
@@ -56,7 +58,7 @@ class Cost:
     def __str__(self) -> str:
         parts = f"cpu {self.cpu_s:6.2f} s  memory {self.memory / MEGABYTE:6.0f} MB"
         canary = f"canary p50 {self.at(0.5):6.1f} p99 {self.at(0.99):6.1f} max {self.at(1):6.1f} ms"
-        return f"{self.name:12} {parts}  {canary} ({len(self.latencies)})  {self.outcome}"
+        return f"{self.name:28} {parts}  {canary} ({len(self.latencies)})  {self.outcome}"
 
     def at(self, share: float) -> float:
         ordered = sorted(self.latencies) or [0.0]
@@ -108,8 +110,8 @@ def measure(target: Target, name: str, attack: Callable[[Target], str] | None = 
     """Run the attack, by default the one of this name, with a canary beside it."""
     cost = Cost(name)
     attack = attack or ATTACKS[name]
-    if isinstance(attack, Million):
-        attack.prepare()
+    if isinstance(attack, Million | Deletion):
+        attack.prepare(target)
     stop = Event()
     thread = Thread(target=canary, args=(target.port, stop, cost.latencies))
     thread.start()
@@ -124,6 +126,15 @@ def measure(target: Target, name: str, attack: Callable[[Target], str] | None = 
         cost.memory = max(0, target.peak_bytes - idle)
         stop.set()
         thread.join()
+    return cost
+
+
+def largest_of(target: Target, key: int, path: large.Path) -> Cost:
+    """The largest request of this API: the array at `path` has as many entries as it may."""
+    count = large.largest_count(key, path)
+    data = large.frame(large.request(key, path, count))
+    cost = measure(target, APIS[key].name, lambda attacked: large.sent(attacked.port, data))
+    cost.outcome += f" ({count} of {'.'.join(path)})"
     return cost
 
 
@@ -330,8 +341,15 @@ ATTACKS: dict[str, Callable[[Target], str]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--apis", action="store_true", help="the largest request of every API instead")
     parser.add_argument("names", nargs="*", default=list(ATTACKS))
     arguments = parser.parse_args()
+    if arguments.apis:
+        with attacked() as target:
+            for key, path in large.cases():
+                sys.stdout.write(f"{largest_of(target, key, path)}\n")
+                sys.stdout.flush()
+        return
     for name in arguments.names:
         with attacked(arguments.seconds) as target:
             sys.stdout.write(f"{measure(target, name)}\n")

@@ -2,6 +2,8 @@
 
 import socket
 import struct
+import time
+from collections import Counter
 from typing import Any, Protocol
 
 from tests.node import largest
@@ -9,6 +11,12 @@ from tidelog.api.parts import MOST_ENTRIES, MOST_OF, MOST_WHOLE, splitting
 from tidelog.api.registry import APIS
 from tidelog.errors import ProtocolViolation
 from tidelog.wire import codec
+from tidelog.wire.messages.topics.topic_changes import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 
 FETCH, METADATA, OFFSET_COMMIT, FIND_COORDINATOR, DESCRIBE_CONFIGS = 1, 3, 8, 10, 32
 PRODUCE = 0
@@ -23,6 +31,7 @@ VALID_ACL = {
 }
 PROBE = 1000
 ANSWER_S = 120.0
+TIMEOUT_MS = 300_000
 
 Path = tuple[str, ...]
 
@@ -133,7 +142,7 @@ class Million:
         self._made = key, path, distinct
         self._frames: dict[int, bytes] = {}
 
-    def prepare(self) -> None:
+    def prepare(self, _: Attacked) -> None:
         key, path, distinct = self._made
         for count in (1_000_000, largest_count(key, path)):
             self._frames[count] = frame(request(key, path, count, distinct=distinct))
@@ -141,6 +150,48 @@ class Million:
     def __call__(self, target: Attacked) -> str:
         outcomes = [(count, len(data), sent(target.port, data)) for count, data in self._frames.items()]
         return "; ".join(f"{count} in {size >> 10} KB: {outcome}" for count, size, outcome in outcomes)
+
+
+class Creation:
+    """As many topics, or partitions of one topic, as one request may create."""
+
+    def __init__(self, topics: int, partitions: int) -> None:
+        self.topics = topics
+        self.partitions = partitions
+
+    def __call__(self, target: Attacked) -> str:
+        made = [CreatableTopic(name=name, num_partitions=self.partitions, replication_factor=1) for name in self.names]
+        return _answered(target, CreateTopicsRequest(topics=made, timeout_ms=TIMEOUT_MS), "topics")
+
+    @property
+    def names(self) -> list[str]:
+        return [f"many-{number}" for number in range(self.topics)]
+
+
+class Deletion:
+    """Of all of them."""
+
+    def __init__(self, topics: int, partitions: int) -> None:
+        self._creation = Creation(topics, partitions)
+
+    def prepare(self, target: Attacked) -> None:
+        self._creation(target)
+
+    def __call__(self, target: Attacked) -> str:
+        gone = [DeleteTopicState(name=name) for name in self._creation.names]
+        return _answered(target, DeleteTopicsRequest(topics=gone, timeout_ms=TIMEOUT_MS), "responses")
+
+
+def _answered(target: Attacked, request: Any, results: str) -> str:
+    """Send the request, and say how long it took and with which codes it was answered."""
+    key = request.__key__
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", target.port), timeout=2 * TIMEOUT_MS / 1000) as sock:
+        sock.sendall(frame(request))
+        (size,) = struct.unpack(">i", _exactly(sock, 4))
+        _, answer = codec.decode_response(key, APIS[key].high, _exactly(sock, size))
+    codes = Counter(each.error_code for each in getattr(answer, results))
+    return f"{time.monotonic() - began:.1f} s, codes {dict(codes)}"
 
 
 def describe_configs(target: Attacked) -> str:
@@ -199,6 +250,10 @@ LARGE = {
     "transactions": Million(65, ("transactional_ids",)),
     "offsets": Million(2, ("topics", "partitions")),
     "metadata": Million(METADATA, ("topics",)),
+    "create-topics": Creation(10_000, 1),
+    "create-partitions": Creation(1, 10_000),
+    "delete-topics": Deletion(10_000, 1),
+    "delete-partitions": Deletion(1, 10_000),
     "describe-configs": describe_configs,
     "describe-groups": Million(15, ("groups",)),
     "delete-groups": Million(42, ("groups_names",)),

@@ -9,13 +9,15 @@ import sys
 
 import pytest
 
-from tests.fuzz import large
+from tests.fuzz import attacks, large
 from tests.fuzz.attacks import MEGABYTE, attacked, measure
 from tidelog.api.registry import APIS
 
 HELD_S = 0.1
 """Of the broker's processor time there must be one answer for the canary at least."""
 MEMORY = 200 * MEGABYTE
+TOPICS = 2_000
+"""One request may create 10,000; this takes a fifth of the time."""
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +34,21 @@ def held_up(cost):
     ("key", "path"), large.cases(), ids=lambda each: APIS[each].name if isinstance(each, int) else ""
 )
 def test_the_largest_request_of_each_api(target, key, path):
-    count = large.largest_count(key, path)
-    data = large.frame(large.request(key, path, count))
-    cost = measure(target, APIS[key].name, lambda attacked: large.sent(attacked.port, data))
-    sys.stdout.write(f"{cost} {count} {'.'.join(path)}\n")
+    cost = attacks.largest_of(target, key, path)
+    sys.stdout.write(f"{cost}\n")
     assert cost.outcome.startswith("answered")
     assert cost.memory <= MEMORY
     assert not held_up(cost)
+
+
+@pytest.mark.parametrize("shape", [(TOPICS, 1), (1, TOPICS)], ids=["topics", "partitions"])
+def test_many_topics_or_partitions_in_one_request(target, shape):
+    for attack in (large.Creation(*shape), large.Deletion(*shape)):
+        cost = attacks.measure(target, type(attack).__name__, attack)
+        sys.stdout.write(f"{cost}\n")
+        assert f"codes {{0: {shape[0]}}}" in cost.outcome
+        assert cost.memory <= MEMORY
+        assert not held_up(cost)
 
 
 @pytest.mark.parametrize("name", ["describe-configs", "pattern", "unread", "unread-keys"])

@@ -135,9 +135,7 @@ def _dump(value: Any) -> bytes:
     return _ENCODER.encode(value).encode()
 
 
-def patterns_at(
-    queried: Sequence[tuple[PatternType, ResourceType]], lists: Iterable[Any]
-) -> Iterator[ResourcePattern]:
+def patterns_at(queried: Sequence[tuple[PatternType, ResourceType]], lists: Iterable[Any]) -> Iterator[ResourcePattern]:
     """The resources that were found below `type_path` of each."""
     return (
         pattern_of(pattern_type, resource_type, name)

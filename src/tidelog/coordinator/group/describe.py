@@ -54,9 +54,7 @@ def describe_groups(
     return [_described_id(machine, group_id, version) for group_id in group_ids]
 
 
-def _described_id(
-    machine: GroupMachine, group_id: str, version: int
-) -> DescribedGroup | Sliced[DescribedGroup]:
+def _described_id(machine: GroupMachine, group_id: str, version: int) -> DescribedGroup | Sliced[DescribedGroup]:
     group = machine.groups.get(group_id)
     if group is not None and machine.is_visible(group):
         return _described_classic_group(group)
