@@ -46,7 +46,7 @@ Kind = Literal["roles", "metadata", "deletions"]
 
 
 class Flight(NamedTuple):
-    """The request in flight, with its partitions in case it must be sent again. `is_cut`: there are more of its kind."""
+    """The request in flight, with its partitions in case it is sent again. `is_cut`: there are more of its kind."""
 
     token: int
     kind: Kind
