@@ -24,6 +24,7 @@ INPUTS = PARTITIONS // MOST + 1
 @pytest.fixture
 def broker(monkeypatch):
     monkeypatch.setattr(pushes, "MOST", MOST)
+    monkeypatch.setattr(pushes, "MOST_NEW", MOST)
     found = OneBroker(alive=(), default_replication_factor=1, min_insync_replicas=1)
     found.give("session_started", found.session.session)
     return found

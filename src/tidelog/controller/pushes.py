@@ -34,9 +34,9 @@ from tidelog.wire.messages.cluster.controller_pushes import (
 T = TypeVar("T")
 
 RETRY_MS = 50
-MOST = 100
-"""Partitions in one request, so that a broker serves others between two of them; but a topic's metadata changes as a
-whole, and the full metadata is one request."""
+MOST, MOST_NEW = 100, 20
+"""Partitions in one request, and while there are new ones, whose replicas it takes a millisecond to make: a broker
+serves others between two requests. Metadata is not split: clients would see a topic that grows."""
 PAUSE_MS = 1
 """Between two of them; a broker's requests to itself would be one turn otherwise."""
 EPOCH_DURING_DELETE = -2
@@ -180,18 +180,17 @@ class Pushes:
     def _request(self, queue: Queue, kind: Kind, number: int) -> PeerRequest:
         request: Any
         partitions: dict[Partition, Any]
-        is_full = kind == "metadata" and queue.full
+        is_full, is_cut = kind == "metadata" and queue.full, False
         if kind == "roles":
-            partitions, queue.roles = _split(queue.roles)
+            partitions, queue.roles = _split(queue.roles, MOST_NEW if queue.created else MOST)
             request = self._leader_and_isr(queue, number, partitions)
             is_cut = bool(queue.roles)
         elif kind == "metadata":
-            partitions, queue.metadata = (queue.metadata, {}) if is_full else _split_between_topics(queue.metadata)
+            partitions, queue.metadata = queue.metadata, {}
             request = self._update_metadata(queue, number, partitions)
-            is_cut = bool(queue.metadata)
             queue.full = queue.brokers = False
         else:
-            partitions, queue.deletions = _split(queue.deletions)
+            partitions, queue.deletions = _split(queue.deletions, MOST)
             request = self._stop_replica(queue, number, partitions)
             is_cut = bool(queue.deletions)
         queue.flight = Flight(number, kind, partitions, full=is_full, is_cut=is_cut)
@@ -327,22 +326,12 @@ def _push_full_metadata_first(queue: Queue, refused: list[Partition], now: int) 
         queue.roles = roles | queue.roles
 
 
-def _split(due: dict[Partition, T]) -> tuple[dict[Partition, T], dict[Partition, T]]:
+def _split(due: dict[Partition, T], most: int) -> tuple[dict[Partition, T], dict[Partition, T]]:
     """What one request carries, and the rest."""
-    if len(due) <= MOST:
+    if len(due) <= most:
         return due, {}
     entries = iter(due.items())
-    return dict(islice(entries, MOST)), dict(entries)
-
-
-def _split_between_topics(due: dict[Partition, None]) -> tuple[dict[Partition, None], dict[Partition, None]]:
-    if len(due) <= MOST:
-        return due, {}
-    first: dict[Partition, None] = {}
-    topics = iter(_by_topic(due))
-    while len(first) < MOST and (found := next(topics, None)) is not None:
-        first |= dict.fromkeys(found[1])
-    return first, dict.fromkeys(partition for _, group in topics for partition in group)
+    return dict(islice(entries, most)), dict(entries)
 
 
 def _by_topic(partitions: Iterable[Partition]) -> list[tuple[Topic, list[Partition]]]:

@@ -38,7 +38,7 @@ class MetaProperties(NamedTuple):
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     """An offset checkpoint, with `topic partition offset` on each line."""
-    return _checkpoint(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+    return _checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
 
 
 def read_offsets(content: bytes, path: str) -> dict[TopicPartition, int]:
@@ -57,7 +57,7 @@ def read_offsets(content: bytes, path: str) -> dict[TopicPartition, int]:
 
 def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
     """`leader-epoch-checkpoint`, with `epoch startOffset` on each line."""
-    return _checkpoint(f"{epoch} {start_offset}" for epoch, start_offset in entries)
+    return _checkpoint([f"{epoch} {start_offset}" for epoch, start_offset in entries])
 
 
 def read_epochs(content: bytes, path: str) -> list[tuple[int, int]]:
@@ -116,9 +116,8 @@ def read_clean_shutdown(content: bytes) -> int:
     return epoch if isinstance(epoch, int) else NO_BROKER_EPOCH
 
 
-def _checkpoint(lines: Iterable[str]) -> bytes:
-    entries = list(lines)
-    return "".join(f"{line}\n" for line in (_VERSION, str(len(entries)), *entries)).encode()
+def _checkpoint(entries: list[str]) -> bytes:
+    return "\n".join((_VERSION, str(len(entries)), *entries, "")).encode()
 
 
 def _entries(content: bytes, path: str, width: int) -> list[list[str]]:

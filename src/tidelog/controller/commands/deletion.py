@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.controller import tree
 from tidelog.controller.controller_term import ControllerTerm
-from tidelog.controller.journal import Group, Steps, chunks, submit
+from tidelog.controller.journal import CHUNK, Group, Steps, chunks, submit
 from tidelog.controller.pushes import Answered
 from tidelog.controller.state import Partition, Topic
 from tidelog.errors import ApiError, ErrorCode
@@ -23,6 +23,8 @@ from tidelog.wire.messages.topics.topic_changes import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+
+NODES_BESIDE_PARTITIONS = 4
 
 
 class Deletions:
@@ -164,21 +166,37 @@ def _find(term: ControllerTerm, name: str | None, topic_id: bytes, times: int) -
 
 
 def remove_topics(term: ControllerTerm, topics: Sequence[Topic]) -> Steps[None]:
-    """Every replica is gone: so go the nodes, leaves first, the mark last."""
+    """Every replica is gone: so go the nodes, leaves first, the mark last; of as many topics together as fit into one
+    multi, because every broker hears of each."""
+    for batch in _batches(topics):
+        # If the image was read anew, it knows the topic by another object.
+        gone = [topic for topic in batch if term.cluster.topics.get(topic.name) is topic]
+        yield from submit([group for topic in gone for group in _nodes(term, topic)])
+        for topic in gone:
+            term.cluster.remove_topic(topic)
+            term.report("topic.deleted", topic=topic.name, topic_id=id_text(topic.id))
+
+
+def _batches(topics: Iterable[Topic]) -> list[list[Topic]]:
+    batches: list[list[Topic]] = []
+    room = 0
     for topic in topics:
-        if term.cluster.topics.get(topic.name) is not topic:
-            continue  # the image was read anew: it knows the topic by another object
-        groups: list[Group] = [
-            [Delete(tree.state_path(topic.name, index)), Delete(tree.partition_path(topic.name, index))]
-            for index in topic.partitions
-        ]
-        tail: Group = [Delete(tree.partitions_path(topic.name)), Delete(tree.topic_path(topic.name))]
-        if f"topics/{topic.name}" in term.cluster.config_versions:
-            tail.append(Delete(tree.topic_config_path(topic.name)))
-        groups.append([*tail, Delete(tree.delete_path(topic.name))])
-        yield from submit(groups)
-        term.cluster.remove_topic(topic)
-        term.report("topic.deleted", topic=topic.name, topic_id=id_text(topic.id))
+        size = 2 * len(topic.partitions) + NODES_BESIDE_PARTITIONS
+        if size > room or not batches:
+            batches.append([])
+            room = CHUNK
+        batches[-1].append(topic)
+        room -= size
+    return batches
+
+
+def _nodes(term: ControllerTerm, topic: Topic) -> Iterable[Group]:
+    for index in topic.partitions:
+        yield [Delete(tree.state_path(topic.name, index)), Delete(tree.partition_path(topic.name, index))]
+    tail: Group = [Delete(tree.partitions_path(topic.name)), Delete(tree.topic_path(topic.name))]
+    if f"topics/{topic.name}" in term.cluster.config_versions:
+        tail.append(Delete(tree.topic_config_path(topic.name)))
+    yield [*tail, Delete(tree.delete_path(topic.name))]
 
 
 def delete_as_written(term: ControllerTerm, deletions: Deletions) -> Steps[None]:
