@@ -24,6 +24,8 @@ from tidelog.wire.messages.topics.reassignments import ElectLeadersRequest, List
 INPUTS = ("handle", "store_result", "store_event", "answered", "wake")
 DEAD = 9
 ACLS_OF_A_RESOURCE = 5
+MOST_ACLS = 10_000
+"""The simulator's tree takes long to delete many nodes."""
 _ANYTHING = {
     "resource_type_filter": ResourceType.ANY,
     "resource_name_filter": None,
@@ -50,7 +52,7 @@ def filled(entries: int) -> FakeCluster:
         cluster.tree.nodes[path] = Node(b"", 0, 1)
     rules = [Acl(f"User:{each}", "*", AclOperation.READ, Permission.ALLOW) for each in range(ACLS_OF_A_RESOURCE)]
     data = acl_tree.format_acls(rules)
-    for number in range(entries // ACLS_OF_A_RESOURCE):
+    for number in range(min(entries, MOST_ACLS) // ACLS_OF_A_RESOURCE):
         pattern = ResourcePattern(ResourceType.TOPIC, f"t{number}", PatternType.LITERAL)
         cluster.tree.nodes[acl_tree.pattern_path(pattern)] = Node(data, 0, 1)
     return cluster
