@@ -32,11 +32,13 @@ EXHAUSTIVE = (
     "tests/node/test_large_answers.py::*",
     "tests/node/test_rotten_folder.py::*",
     "tests/security/test_cve_classes.py::test_the_length_of_an_array*",
+    "tests/shell/test_rotten_metadata.py::test_every_*",
     "tests/sim/clients/test_clients.py::test_copiers_copy_exactly_once_*",
     "tests/sim/clients/test_clients.py::test_transactions_of_other_libraries",
     "tests/sim/mutants/drawn/test_drawing.py::*",
     "tests/sim/nemesis/test_later_kinds.py::*",
     "tests/sim/nemesis/test_kinds.py::test_every_kind_is_the_same_each_time_*",
+    "tests/store/test_rotten_store.py::test_every_*",
     "tests/wire/test_messages_kio.py::*",
 )
 """Tests of `QUICK` tiers that try every step, kind, version, mutant or library: too many for `--quick`, the others run them."""

@@ -269,7 +269,7 @@ def test_a_group_whose_partition_is_offline():
 
 
 def test_a_group_without_a_committed_offset_in_a_partition():
-    seen = GroupEvidence(GroupState("g", "Stable", "range", [MEMBER]), 0, unread=[NAME])
+    seen = GroupEvidence(GroupState("g", "Stable", "range", [MEMBER]), 0, unread={NAME: 7})
     (finding,) = group_findings(evidence(), seen)
     assert (finding.severity, finding.kind) == ("note", "group.no-position")
     assert "t-0" in finding.says

@@ -13,8 +13,8 @@ import pytest
 
 from tests.waiting import wait_for
 from tidelog.ports import Children, Create, Read, Watch, Write
+from tidelog.shell.store.sqlite_seal import StoreDamaged
 from tidelog.shell.store.sqlite_store import SqliteStore
-from tidelog.shell.store.sqlite_tree import StoreDamaged
 
 PATIENCE_S = 90
 

@@ -1,5 +1,7 @@
 """A real ZooKeeper that requires TLS with client certificates, a login, or both, and nodes that only brokers may change."""
 
+from threading import Event
+
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
@@ -12,8 +14,9 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.ports import Children, Create, Read, Watch, Write
 from tidelog.shell.certificates import Authority
-from tidelog.shell.store import zookeeper_session_file
+from tidelog.shell.store import zookeeper_client, zookeeper_session_file
 from tidelog.shell.store.store_address import StoreUnavailable, address_of, open_store
+from tidelog.shell.store.zookeeper_client import Client
 from tidelog.testing import Cluster
 
 JAAS = """
@@ -150,6 +153,30 @@ def test_what_is_refused_is_said_without_the_password(server, stores, change, sa
         opened(secure, options, connection_timeout_ms=2_000).close()
     assert says in str(refused.value)
     assert "{pool}" not in str(refused.value)
+
+
+def test_requests_during_the_login_wait_for_its_end(server, stores, monkeypatch):
+    """They would fail at once and be sent again without end, until kazoo's pipe is full and nobody reads it."""
+    _, secure, _ = server
+    sent = Event()
+    requests = []
+    send, login = Client.send, zookeeper_client._Connection._authenticate_with_sasl
+
+    def sending(client, request):
+        requests.append(client.term_s)
+        result = send(client, request)
+        sent.set()
+        return result
+
+    def late(connection, *given):
+        assert sent.wait(30)
+        login(connection, *given)
+
+    monkeypatch.setattr(Client, "send", sending)
+    monkeypatch.setattr(zookeeper_client._Connection, "_authenticate_with_sasl", late)
+    options = {**tls_options(stores), "zookeeper.sasl.jaas.config": LOGIN}
+    opened(secure, options, connection_timeout_ms=30_000).close()
+    assert min(requests) > 0
 
 
 def test_brokers_and_the_supervisor_use_kafkas_jaas_file(server, stores, monkeypatch, capsys, tmp_path):

@@ -7,6 +7,18 @@ from typing import Any, NamedTuple
 KEEP_ALIVE = b": \n\n"
 
 
+async def begun(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same pieces, once the first is there: what fails before it can still be answered with a status."""
+    first = await anext(content, b"")
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in content:
+            yield piece
+
+    return whole()
+
+
 class Events(NamedTuple):
     """Server-sent events."""
 

@@ -14,12 +14,15 @@ from tidelog.client.options import AdminOptions, ProducerOptions
 from tidelog.console.group_watch import GroupWatch
 from tidelog.console.observer import Observer
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import TopicPartition
 from tidelog.shell.async_clients import AsyncAdmin, AsyncProducer, BridgedAdmin
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-THREADS = 8
+THREADS = 32
+"""They only wait for the cluster. One page may wait on three, until `ANSWER_MS`."""
+ANSWER_MS = "15000"
 MOST_STREAMS = 64
 MOST_READERS = 8
 READER_WAIT_S = 10.0
@@ -36,6 +39,27 @@ class Refused(Exception):
         self.sentence = sentence
 
 
+MOST_OFFSET = 2**63 - 1
+MOST_NUMBER = 2**31 - 1
+"""Of a partition or a broker."""
+
+
+def whole_number(name: str, value: Any, least: int, most: int) -> int:
+    """A number of a request; Refused if it is none between these."""
+    try:
+        found = int(value) if not isinstance(value, bool | float | None) else None
+    except (TypeError, ValueError):
+        found = None
+    if found is None or not least <= found <= most:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"{name}: {value!r:.100} is not a number from {least} to {most}.")
+    return found
+
+
+def partition_in(row: Mapping[str, Any]) -> TopicPartition:
+    """The partition that a row of a plan names; KeyError or TypeError if it is no such row."""
+    return TopicPartition(str(row["topic"]), whole_number("partition", row["partition"], 0, MOST_NUMBER))
+
+
 class Query:
     """The parameters of a request, by name, each checked where it is read."""
 
@@ -48,15 +72,10 @@ class Query:
             raise Refused(HTTPStatus.BAD_REQUEST, f"{name}: expected a text.")
         return value
 
-    def number(self, name: str, default: int | None = None, *, least: int = -(2**63), most: int = 2**63 - 1) -> int:
-        value = self._values.get(name, default)
-        try:
-            found = int(value) if not isinstance(value, bool | float | None) else None
-        except (TypeError, ValueError):
-            found = None
-        if found is None or not least <= found <= most:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"{name}: {value!r} is not a number from {least} to {most}.")
-        return found
+    def number(
+        self, name: str, default: int | None = None, *, least: int = -MOST_OFFSET - 1, most: int = MOST_OFFSET
+    ) -> int:
+        return whole_number(name, self._values.get(name, default), least, most)
 
     def flag(self, name: str) -> bool:
         return self._values.get(name) in (True, "true", "1")
@@ -95,7 +114,7 @@ class Console:
         self.bootstrap = bootstrap
         self.allow_changes = allow_changes
         self.command_config = command_config
-        self._options = {"client.id": CLIENT_ID, **(options or {})}
+        self._options = {"client.id": CLIENT_ID, "default.api.timeout.ms": ANSWER_MS, **(options or {})}
         self._stack = AsyncExitStack()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="console")
         self._readers = asyncio.Semaphore(MOST_READERS)

@@ -49,10 +49,8 @@ class GroupWatch:
 
     async def run(self) -> None:
         while True:
-            began = time.monotonic()
-            with suppress(ApiError):
-                await self.look()
-            await asyncio.sleep(max(PAUSE_S, PAUSE_FACTOR * (time.monotonic() - began)))
+            took = await self._observer.attempt(self.look)
+            await asyncio.sleep(max(PAUSE_S, PAUSE_FACTOR * took))
 
     async def look(self) -> None:
         """Read the list from every broker, then the offsets of each group."""

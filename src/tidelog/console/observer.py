@@ -8,6 +8,7 @@ broker that is gone is seen before the cluster itself notices.
 import asyncio
 import heapq
 import time
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -22,6 +23,7 @@ from tidelog.cli.replica_states import (
     watermarks_request,
 )
 from tidelog.client.admin import ANY
+from tidelog.client.results import code_of
 from tidelog.console.diagnosis import SENTENCES, BrokerEvent, events_of
 from tidelog.console.topology import SEEN_BY_CONSOLE, Topology, events_between
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
@@ -103,7 +105,9 @@ class Observer:
         """Bytes of one replica of each partition, by topic."""
         self.points: deque[Point] = deque(maxlen=MOST_POINTS)
         self.refusal: str | None = None
-        """Why no broker can be asked: a password or a certificate that is refused, or nobody who answers."""
+        """Why no broker can be asked: a password or a certificate that is refused, or no broker that answers."""
+        self.broken: dict[str, str] = {}
+        """What the console cannot read, by the look that failed last."""
         self._events: list[tuple[int, int, BrokerEvent]] = []
         """A heap of (time, number, event), so that the oldest goes first."""
         self._event_count = 0
@@ -187,26 +191,32 @@ class Observer:
         marks = watermarks(answer)
         return {name: Position(end, marks.get(name)) for name, end in ends.items()}
 
+    async def attempt(self, look: Callable[[], Awaitable[None]]) -> float:
+        """Look once, and return how long it took. An error in what brokers answer ends no loop: a console whose loops
+        have ended would show the last state for ever."""
+        began, name = time.monotonic(), look.__name__
+        try:
+            await look()
+        except (ApiError, InvalidOption) as error:
+            self._refused(error)
+        except Exception as error:  # noqa: BLE001 (shown on every page)
+            if name not in self.broken:
+                traceback.print_exc()
+            self.broken[name] = f"The console cannot read what the brokers answer: {type(error).__name__}: {error}"
+        else:
+            self.broken.pop(name, None)
+        return time.monotonic() - began
+
     # The loops.
 
     async def _repeat(self, look: Callable[[], Awaitable[None]], pause_s: float) -> None:
         while True:
-            began = time.monotonic()
-            try:
-                await look()
-            except (ApiError, InvalidOption) as error:
-                self._refused(error)
-            took = time.monotonic() - began
+            took = await self.attempt(look)
             await asyncio.sleep(max(pause_s, PAUSE_FACTOR * (took if took > 0.05 else 0)))
 
     async def _watch_topology(self) -> None:
         while True:
-            began = time.monotonic()
-            try:
-                await self._look_at_topology()
-            except (ApiError, InvalidOption) as error:
-                self._refused(error)
-            took = time.monotonic() - began
+            took = await self.attempt(self._look_at_topology)
             pause = HURRY_S if time.monotonic() < self._hurry_until else TOPOLOGY_S
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._is_due.wait(), max(pause, PAUSE_FACTOR * took))
@@ -254,7 +264,7 @@ class Observer:
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         response = await self.admin.ask(request, ANY, timeout_ms=SLOW_ANSWER_MS)
         if response.error_code:
-            raise ApiError(ErrorCode(response.error_code))
+            raise ApiError(code_of(response.error_code))
         before, self.topology = self.topology, Topology.of(response)
         if before is not None:
             self._add_events(list(events_between(before, self.topology, _wall_ms())))
@@ -290,7 +300,8 @@ class Observer:
         self.rates = rates
         if passed and self.topology is not None:
             troubled = self.topology.offline + self.topology.under_replicated
-            outside = sum(rate for topic, rate in rates.items() if not self.topology.topics[topic].is_internal)
+            topics = self.topology.topics  # one of the rates may be of a topic that is deleted by now
+            outside = sum(rate for topic, rate in rates.items() if topic in topics and not topics[topic].is_internal)
             self.points.append(Point(_wall_ms(), outside, self._byte_rate, troubled))
 
     async def _look_at_disks(self) -> None:
@@ -301,7 +312,8 @@ class Observer:
             with suppress(ApiError):
                 request = DescribeLogDirsRequest(topics=None)
                 answer = await self.admin.ask(request, broker, timeout_ms=SLOW_ANSWER_MS, retries=False)
-                self.brokers[broker].folders = [_folder(each) for each in answer.results]
+                if broker in self.brokers:  # else it has gone while it was asked
+                    self.brokers[broker].folders = [_folder(each) for each in answer.results]
                 for folder in answer.results:
                     for topic in folder.topics:
                         for each in topic.partitions:
@@ -352,7 +364,7 @@ class Observer:
 
 def _folder(result: Any) -> Folder:
     used = sum(each.partition_size for topic in result.topics for each in topic.partitions)
-    error = ErrorCode(result.error_code).name if result.error_code else None
+    error = code_of(result.error_code).name if result.error_code else None
     return Folder(result.log_dir, error, result.total_bytes, result.usable_bytes, used)
 
 

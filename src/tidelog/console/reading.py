@@ -23,7 +23,9 @@ NEWEST_BY_NAME = 12
 FETCH_BYTES = 1024 * 1024
 ANSWER_MS = 15_000
 MOST_BATCH_BYTES = 64 * 1024 * 1024
-"""What a compressed batch may inflate to."""
+"""What a compressed batch may decompress to."""
+PIECE_BYTES = 16 * 1024 * 1024
+"""A piece ends with the batch that reaches this: a fetch of 1 MB may hold hundreds of batches of 64 MB."""
 FIRST_WINDOW = 2
 """How many records from the end are read first: they may be large."""
 
@@ -37,7 +39,8 @@ class Read(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What one fetch returned: the records from the requested offset on, where to go on, and how much it was."""
+    """What one fetch returned: the records from the requested offset on, where to go on, and how many bytes that was,
+    decompressed."""
 
     found: list[Read]
     next_offset: int
@@ -98,14 +101,19 @@ def _decoded(partition: int, offset: int, data: PartitionData, committed: bool) 
     raw = data.records if isinstance(data.records, bytes) else b""
     is_aborted = AbortedFilter(data.aborted_transactions or (), int(committed))
     found: list[Read] = []
-    following = offset
+    following, size = offset, 0
     for batch in records.batches(raw):
+        if size >= PIECE_BYTES:
+            break
         following = max(following, batch.next_offset)
+        size += batch.length
         if is_aborted(raw, batch):
             continue
-        content = records.records(raw, batch, limit=MOST_BATCH_BYTES)
+        payload = records.payload_of(raw, batch, limit=MOST_BATCH_BYTES)
+        size += max(0, len(payload) - batch.length)
+        content = records.decoded(payload, batch)
         found += (Read(partition, batch, record) for record in content if record.offset >= offset)
-    return Piece(found, following, data.high_watermark, len(raw))
+    return Piece(found, following, data.high_watermark, size)
 
 
 async def forwards(

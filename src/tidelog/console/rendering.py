@@ -14,13 +14,17 @@ from tidelog.console.reading import Read
 from tidelog.errors import ApiError
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC
 from tidelog.wire.compression import Compression
-from tidelog.wire.record_format import Record
+from tidelog.wire.record_format import Header, Record
 from tidelog.wire.records import read_marker
 
 Json = dict[str, Any]
 KEY_CHARS, VALUE_CHARS, HEADER_CHARS, MOST_HEADERS = 200, 600, 120, 12
 WHOLE_CHARS = 256 * 1024
-"""What is shown of one field of an opened record; the rest can be downloaded."""
+"""What is shown of one field of an opened record, and of all its headers together; the rest can be exported."""
+HEADER_COST = 16
+"""What a header counts besides its name and value, so that empty ones are limited, too."""
+DECODED_BYTES = 16 * 1024
+"""A larger record of an internal topic is decoded only when it is opened."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A cell that begins so is a formula to a spreadsheet."""
 FORMATS = {GROUP_TOPIC: GROUP_FORMATS, TRANSACTION_TOPIC: TRANSACTION_FORMATS}
@@ -44,19 +48,19 @@ def row(topic: str, read: Read, *, whole: bool = False) -> Json:
     """One record as the page lists it, or opens it."""
     batch, record = read.batch, read.record
     key_chars, value_chars = (WHOLE_CHARS, WHOLE_CHARS) if whole else (KEY_CHARS, VALUE_CHARS)
-    headers = record.headers if whole else record.headers[:MOST_HEADERS]
+    headers = _headers(record.headers, WHOLE_CHARS) if whole else _headers(record.headers[:MOST_HEADERS], HEADER_CHARS)
     found: Json = {
         "partition": read.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
         "key": field(record.key, key_chars),
         "value": field(record.value, value_chars),
-        "headers": [[name, field(value, WHOLE_CHARS if whole else HEADER_CHARS)] for name, value in headers],
+        "headers": headers,
         "more_headers": len(record.headers) - len(headers),
     }
     if batch.is_control:
         found["control"] = _control(record)
-    decoded = _decoded(topic, record)
+    decoded = _decoded(topic, record) if whole or len(record.value or b"") <= DECODED_BYTES else None
     if decoded is not None:
         found["decoded"] = decoded
     if whole:
@@ -72,6 +76,19 @@ def row(topic: str, read: Read, *, whole: bool = False) -> Json:
             "records": batch.count,
             "bytes": batch.length,
         }
+    return found
+
+
+def _headers(headers: Sequence[Header], most: int) -> list[Any]:
+    """The headers, of each name and value the beginning, until `WHOLE_CHARS` are spent: there may be a million."""
+    found: list[Any] = []
+    left = WHOLE_CHARS
+    for name, value in headers:
+        shown = field(value, min(most, left))
+        found.append([name[: min(most, left)], shown])
+        left -= min(len(name), most) + (min(shown["size"], most) if shown else 0) + HEADER_COST
+        if left <= 0:
+            break
     return found
 
 

@@ -14,13 +14,18 @@ from tidelog.console import (
     story,
 )
 from tidelog.console.console import Console, Query
+from tidelog.console.safety import MAX_BODY_BYTES
 
 Handler = Callable[[Console, Query], Awaitable[Any]]
+
+BODY_BYTES = 2 * 1024 * 1024
+"""What a request may send: enough for a plan of 10,000 partitions, and parsed without holding up other pages."""
 
 
 class Route(NamedTuple):
     handler: Handler
     changes: bool = False
+    most_bytes: int = BODY_BYTES
 
 
 ROUTES: dict[str, Route] = {
@@ -41,7 +46,7 @@ ROUTES: dict[str, Route] = {
     "messages/search": Route(routes_messages.search),
     "messages/tail": Route(routes_messages.tail),
     "messages/export": Route(routes_messages.export),
-    "messages/produce": Route(routes_messages.produce, changes=True),
+    "messages/produce": Route(routes_messages.produce, changes=True, most_bytes=MAX_BODY_BYTES),
     "messages/send-again": Route(routes_messages.send_again, changes=True),
     "groups": Route(routes_groups.groups_live),
     "group": Route(routes_groups.group_live),

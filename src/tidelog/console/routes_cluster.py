@@ -10,6 +10,7 @@ from tidelog.console import views
 from tidelog.console.answers import KEEP_ALIVE, Events, event
 from tidelog.console.console import MOST_STREAMS, Console, Query, Refused
 from tidelog.console.diagnosis import SubjectKind, command_line, explained
+from tidelog.console.refusals import refused
 from tidelog.console.routes_groups import group_live, groups_live
 from tidelog.console.routes_moves import moves_live
 from tidelog.console.routes_topics import topic_live, topics_live
@@ -77,8 +78,8 @@ async def _live(console: Console, query: Query, payload: Payload, pause_s: float
             looks = {"header": views.header(console.observer)}
             try:
                 looks["page"] = await payload(console, query)
-            except Refused as refused:
-                looks["refused"] = {"sentence": refused.sentence}
+            except Exception as error:  # noqa: BLE001 (the page shows it)
+                looks["refused"] = {"sentence": refused(error).sentence}
             for kind, data in looks.items():
                 text = json.dumps(data)
                 if sent.get(kind) != text:

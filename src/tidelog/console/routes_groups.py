@@ -15,7 +15,7 @@ from tidelog.cli.groups.group_requests import (
 from tidelog.client.admin import Coordinator
 from tidelog.client.group.described import GroupState
 from tidelog.console import views
-from tidelog.console.console import Console, Query, Refused
+from tidelog.console.console import MOST_OFFSET, Console, Query, Refused, partition_in, whole_number
 from tidelog.console.routes_topics import confirm
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
@@ -150,10 +150,9 @@ async def reset(console: Console, query: Query) -> Any:
     confirm(query, name)
     try:
         plan = {
-            TopicPartition(str(each["topic"]), int(each["partition"])): int(each["after"])
-            for each in query.sequence("rows")
+            partition_in(each): whole_number("after", each["after"], 0, MOST_OFFSET) for each in query.sequence("rows")
         }
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError):
         raise Refused(HTTPStatus.BAD_REQUEST, "rows: expected topic, partition and after in each.") from None
     await console.blocking(commit_offsets, console.bridged, name, plan)
     return {}

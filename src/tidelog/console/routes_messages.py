@@ -7,15 +7,16 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import AsyncIterator, Callable, Mapping
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from tidelog.cli.admin_requests import EARLIEST, LATEST, list_offsets
 from tidelog.client.sending.partitioner import partition_of_key
 from tidelog.console import rendering
-from tidelog.console.answers import KEEP_ALIVE, Events, File, event
-from tidelog.console.console import Console, Query, Refused
+from tidelog.console.answers import KEEP_ALIVE, Events, File, begun, event
+from tidelog.console.console import MOST_OFFSET, Console, Query, Refused, whole_number
 from tidelog.console.reading import Budget, Read, backwards, fetch, forwards, merged
-from tidelog.errors import ApiError
+from tidelog.console.refusals import refused
 from tidelog.model import TopicPartition
 from tidelog.wire.record_format import Header
 
@@ -24,7 +25,7 @@ BROWSE_BYTES, BROWSE_S = 24 * 1024 * 1024, 8.0
 SEARCH_BYTES, SEARCH_S = 64 * 1024 * 1024, 15.0
 MOST_SEARCH_BYTES, MOST_SEARCH_S = 1024 * 1024 * 1024, 300.0
 MOST_FOUND = 500
-EXPORT_RECORDS = 1_000_000
+EXPORT_RECORDS, EXPORT_BYTES, EXPORT_S = 1_000_000, 1024 * 1024 * 1024, 300.0
 TAIL_WAIT_MS = 250
 MOST_TAIL_S = 3_600.0
 TAIL_AT_ONCE = 100
@@ -108,9 +109,14 @@ def _cursor(query: Query, known: Mapping[int, int]) -> dict[int, int]:
         return {}
     try:
         given = json.loads(query.text("cursor"))
-        return {int(partition): int(offset) for partition, offset in given.items() if int(partition) in known}
-    except (ValueError, AttributeError, TypeError):
+        wanted = {int(partition): offset for partition, offset in given.items()}
+    except (ValueError, AttributeError, TypeError, RecursionError):
         raise Refused(HTTPStatus.BAD_REQUEST, "cursor: expected partitions with their offsets.") from None
+    return {
+        partition: whole_number("cursor", offset, 0, MOST_OFFSET)
+        for partition, offset in wanted.items()
+        if partition in known
+    }
 
 
 async def _positions(
@@ -171,7 +177,7 @@ def _matcher(query: Query) -> Callable[[Read], bool]:
     """Whether a record has the key, or contains the text or the pattern, in the field that is searched."""
     key = query.text("key").encode() if query.has("key") else None
     text, where = query.text("text", ""), query.text("where", "any")
-    finds = _pattern(text) if query.flag("regex") else _contains(text, ignore_case=not query.flag("case"))
+    finds = _pattern(text, regex=query.flag("regex"), ignore_case=not query.flag("regex") and not query.flag("case"))
 
     def matches(read: Read) -> bool:
         record = read.record
@@ -189,23 +195,21 @@ def _matcher(query: Query) -> Callable[[Read], bool]:
     return matches
 
 
-def _contains(text: str, *, ignore_case: bool) -> Callable[[bytes], bool]:
-    if not ignore_case:
-        wanted = text.encode()
-        return lambda data: wanted in data
-    folded = text.casefold()
-    return lambda data: folded in bytes(data).decode(errors="replace").casefold()
-
-
-def _pattern(text: str) -> Callable[[bytes], bool]:
-    """RE2 takes linear time, whatever the pattern."""
+def _pattern(text: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes], bool]:
+    """RE2 takes linear time, whatever the pattern, and releases the interpreter's lock while it searches, so that the
+    server goes on."""
     import re2
 
+    options = re2.Options()
+    options.case_sensitive = not ignore_case
+    options.log_errors = False
     try:
-        compiled = re2.compile(text)
+        compiled = re2.compile(text if regex else re2.escape(text), options)
     except re2.error as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"The pattern is not valid: {error}") from None
-    return lambda data: compiled.search(bytes(data).decode(errors="replace")) is not None
+        (why,) = error.args
+        why = why.decode(errors="replace") if isinstance(why, bytes) else why
+        raise Refused(HTTPStatus.BAD_REQUEST, f"The pattern is not valid: {why}.") from None
+    return lambda data: compiled.search(bytes(data)) is not None
 
 
 async def search(console: Console, query: Query) -> Events:
@@ -256,19 +260,19 @@ async def _search(
                     yield progress("progress")
             else:
                 stopped_by = budget.spent_by()
-    except (ApiError, Refused) as error:
-        yield event("refused", {"sentence": str(error)})
+    except Exception as error:  # noqa: BLE001 (the page shows it)
+        yield event("refused", {"sentence": refused(error).sentence})
     yield progress("done", stopped_by=stopped_by)
 
 
 def _matching_rows(topic: str, found: list[Read], matches: Callable[[Read], bool], most: int) -> list[Any]:
-    rows: list[Any] = []
-    for read in found:
-        if len(rows) == most:
-            break
-        if matches(read):
-            rows.append(rendering.row(topic, read))
-    return rows
+    return list(islice((rendering.row(topic, read) for read in found if matches(read)), most))
+
+
+def _last_rows(topic: str, found: list[Read], matches: Callable[[Read], bool]) -> tuple[list[Any], int]:
+    """The last matches that a tail can show, and how many there are."""
+    matching = [read for read in found if matches(read)]
+    return [rendering.row(topic, read) for read in matching[-TAIL_AT_ONCE:]], len(matching)
 
 
 async def tail(console: Console, query: Query) -> Events:
@@ -288,7 +292,8 @@ async def _tail(
         async with console.reader() as admin:
             yield event("progress", {"records": 0, "skipped": 0})
             while budget.spent_by() is None:
-                skipped, found = 0, []
+                found: list[Any] = []
+                matched = 0
                 waits = TAIL_WAIT_MS if len(positions) == 1 else 0
                 behind = await _behind(console, topic, positions, everything=waits > 0)
                 for partition in behind:
@@ -301,19 +306,19 @@ async def _tail(
                     )
                     positions[partition] = piece.next_offset
                     budget.spend(piece)
-                    found += [each for each in piece.found if matches(each)]
-                skipped = max(0, len(found) - TAIL_AT_ONCE)
+                    rows, count = await asyncio.to_thread(_last_rows, topic, piece.found, matches)
+                    found, matched = found + rows, matched + count
                 if found:
-                    shown = sorted(found, key=lambda each: each.record.timestamp)[-TAIL_AT_ONCE:]
-                    yield event("found", [rendering.row(topic, each) for each in shown])
-                    yield event("progress", {"records": budget.records, "skipped": skipped})
+                    shown = sorted(found, key=lambda row: row["timestamp"])[-TAIL_AT_ONCE:]
+                    yield event("found", shown)
+                    yield event("progress", {"records": budget.records, "skipped": matched - len(shown)})
                 elif turn % 40 == 0:
                     yield KEEP_ALIVE
                 turn += 1
                 if not waits:
                     await asyncio.sleep(TAIL_WAIT_MS / 1000)
-    except (ApiError, Refused) as error:
-        yield event("refused", {"sentence": str(error)})
+    except Exception as error:  # noqa: BLE001 (the page shows it)
+        yield event("refused", {"sentence": refused(error).sentence})
     yield event("done", {"stopped_by": budget.spent_by()})
 
 
@@ -341,7 +346,7 @@ async def export(console: Console, query: Query) -> File:
         begin = await _positions(console, topic, query, place, starts, ends)
     media_type = "text/csv" if kind == "csv" else "application/jsonl"
     content = _exported(console, topic, kind, matches, begin, ends, most, committed=query.flag("committed"))
-    return File(content, f"{topic}.{kind}", media_type)
+    return File(await begun(content), f"{topic}.{kind}", media_type)
 
 
 async def _exported(
@@ -356,18 +361,26 @@ async def _exported(
     committed: bool,
 ) -> AsyncIterator[bytes]:
     line = rendering.csv_line if kind == "csv" else lambda read: rendering.json_line(topic, read)
-    budget = Budget(UNLIMITED, MOST_SEARCH_BYTES, MOST_SEARCH_S)
+    budget = Budget(UNLIMITED, EXPORT_BYTES, EXPORT_S)
     count = 0
     if kind == "csv":
         yield rendering.csv_row(rendering.CSV_COLUMNS)
     async with console.reader() as admin:
         async for piece in forwards(admin, topic, begin, ends, committed=committed, budget=budget):
-            chosen = [each for each in piece.found if not each.batch.is_control and matches(each)][: most - count]
-            count += len(chosen)
-            if chosen:
-                yield b"".join(await asyncio.to_thread(lambda: list(map(line, chosen))))  # noqa: B023 (awaited here)
+            lines = await asyncio.to_thread(_matching_lines, piece.found, matches, line, most - count)
+            count += len(lines)
+            if lines:
+                yield b"".join(lines)
             if count >= most:
                 return
+        if budget.spent_by() is not None:
+            raise Refused(HTTPStatus.INSUFFICIENT_STORAGE, f"The export ended early: its limit of {budget.spent_by()}.")
+
+
+def _matching_lines(
+    found: list[Read], matches: Callable[[Read], bool], line: Callable[[Read], bytes], most: int
+) -> list[bytes]:
+    return list(islice((line(each) for each in found if not each.batch.is_control and matches(each)), most))
 
 
 # Produce.

@@ -10,7 +10,7 @@ from tidelog.cli.replicas.reassignment_actions import alter_reassignments, missi
 from tidelog.cli.replicas.rebalance import current_layout
 from tidelog.cli.replicas.replica_requests import ongoing, replicas_of
 from tidelog.cli.replicas.replication_throttles import clear, copy_paths, throttle
-from tidelog.console.console import Console, Query, Refused
+from tidelog.console.console import MOST_NUMBER, Console, Query, Refused, partition_in, whole_number
 from tidelog.console.routes_topics import confirm
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
@@ -109,10 +109,10 @@ async def start(console: Console, query: Query) -> Any:
     confirm(query, CONFIRM)
     try:
         wanted = {
-            TopicPartition(str(row["topic"]), int(row["partition"])): [int(broker) for broker in row["after"]]
+            partition_in(row): [whole_number("after", broker, 0, MOST_NUMBER) for broker in row["after"]]
             for row in query.sequence("rows")
         }
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError):
         raise Refused(HTTPStatus.BAD_REQUEST, "rows: expected topic, partition and after in each.") from None
     rate = query.number("throttle", least=1) if query.has("throttle") else None
     await console.blocking(_start, console.bridged, wanted, rate)

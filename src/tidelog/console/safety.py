@@ -136,7 +136,7 @@ def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     for name, value in headers:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         found[key] = f"{found[key]}, {text}" if key in found else text
-    if not found.get("content-length", "0").isdigit():
+    if not found.get("content-length", "0").isdecimal():
         found["content-length"] = str(MAX_BODY_BYTES + 1)
     return found
 

@@ -9,19 +9,17 @@ from http import HTTPStatus
 from importlib import resources
 from typing import Any
 
-import click
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route as WebRoute
 
-from tidelog.cli.admin_requests import describe_error
 from tidelog.console.answers import Events, File
 from tidelog.console.console import Console, Query, Refused
+from tidelog.console.refusals import refused
 from tidelog.console.routes import ROUTES, Route
 from tidelog.console.safety import API, Gate, Rules
-from tidelog.errors import RETRIABLE, ApiError, ErrorCode, InvalidOption
 
 STOP_S = 2
 BACKLOG = 128
@@ -31,14 +29,6 @@ TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-DENIED = frozenset(
-    {
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
 READ_ONLY = "This console is read-only: start it with --allow-changes."
 
 
@@ -76,17 +66,12 @@ def application(console: Console, rules: Rules) -> Gate:
 
 async def _answer(console: Console, request: Request) -> Response:
     """One request of the page: its route, and its refusals as JSON with a sentence."""
-    route = ROUTES.get(request.path_params["path"])
     try:
-        _check_allowed(console, request, route)
-        assert route is not None
-        result = await route.handler(console, Query(await _values(request)))
-    except Refused as refused:
-        return _refusal(refused.status, refused.sentence)
-    except (click.ClickException, InvalidOption) as error:
-        return _refusal(HTTPStatus.CONFLICT, error.message if isinstance(error, click.ClickException) else str(error))
-    except ApiError as error:
-        return _refusal(_status(error.code), describe_error(error.code, error.message))
+        route = _allowed_route(console, request)
+        result = await route.handler(console, Query(await _values(request, route.most_bytes)))
+    except Exception as error:  # noqa: BLE001 (the page shows it)
+        found = refused(error)
+        return JSONResponse({"sentence": found.sentence}, found.status)
     if isinstance(result, Events):
         return StreamingResponse(result.content, media_type="text/event-stream")
     if isinstance(result, File):
@@ -95,35 +80,35 @@ async def _answer(console: Console, request: Request) -> Response:
     return JSONResponse(result)
 
 
-def _status(code: ErrorCode) -> HTTPStatus:
-    if code in DENIED:
-        return HTTPStatus.FORBIDDEN
-    return HTTPStatus.BAD_GATEWAY if code in RETRIABLE else HTTPStatus.CONFLICT
-
-
-def _check_allowed(console: Console, request: Request, route: Route | None) -> None:
+def _allowed_route(console: Console, request: Request) -> Route:
+    route = ROUTES.get(request.path_params["path"])
     if route is None:
         raise Refused(HTTPStatus.NOT_FOUND, "There is no such request.")
-    if route.changes != (request.method == "POST") and route.changes:
+    if route.changes and request.method != "POST":
         raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "A change must be sent with POST.")
     if route.changes and not console.allow_changes:
         raise Refused(HTTPStatus.FORBIDDEN, READ_ONLY)
+    return route
 
 
-async def _values(request: Request) -> Mapping[str, Any]:
+async def _values(request: Request, most_bytes: int) -> Mapping[str, Any]:
     if request.method == "GET":
         return dict(request.query_params)
     try:
-        found = await request.json()
-    except ValueError:
+        body = await request.body()
+    except ClientDisconnect:
+        raise Refused(HTTPStatus.BAD_REQUEST, "The body is not whole.") from None
+    if len(body) > most_bytes:
+        raise Refused(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body has {len(body)} bytes; the limit is {most_bytes}."
+        )
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
         raise Refused(HTTPStatus.BAD_REQUEST, "The body is not JSON.") from None
     if not isinstance(found, dict):
         raise Refused(HTTPStatus.BAD_REQUEST, "The body must be an object.")
     return found
-
-
-def _refusal(status: HTTPStatus, sentence: str) -> Response:
-    return JSONResponse({"sentence": sentence}, status)
 
 
 def _plain(name: str) -> str:

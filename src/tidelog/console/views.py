@@ -24,7 +24,8 @@ def header(seen: Observer) -> Json:
     level = "ok"
     if topology.under_replicated or down:
         level = "warning"
-    if topology.offline or seen.topology is None or (down and len(down) == len(topology.known_brokers)):
+    nobody = bool(down) and len(down) == len(topology.known_brokers)
+    if topology.offline or seen.topology is None or nobody or seen.broken:
         level = "error"
     return {
         "cluster_id": topology.cluster_id,
@@ -36,7 +37,8 @@ def header(seen: Observer) -> Json:
         "partitions": topology.partitions,
         "offline": topology.offline,
         "under_replicated": topology.under_replicated,
-        "refusal": seen.refusal if not seen.topology or len(down) == len(topology.known_brokers) else None,
+        "refusal": seen.refusal if seen.topology is None or nobody else None,
+        "broken": next(iter(seen.broken.values()), None),
         "known": seen.topology is not None,
     }
 

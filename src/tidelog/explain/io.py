@@ -81,6 +81,7 @@ def cluster_evidence(
     groups, too. ApiError if no broker answers."""
     evidence, look = run(admin, gather(wanted, watch_ms=watch_ms, patience_ms=patience_ms, topics=topics))
     if group_patience_ms is not None:
+        evidence.unanswered += look.unlisted
         watched = watch_groups(evidence, groups_in(look), watch_ms=watch_ms, patience_ms=group_patience_ms)
         evidence.groups = run(admin, watched)
     return evidence

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from tidelog.errors import CorruptLog
 from tidelog.model import TopicPartition, id_bytes, id_text
 
@@ -22,6 +24,8 @@ PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
+_CHECKSUM = b"#crc32c="
+"""A comment to Kafka."""
 _VERSION = "0"
 _MAX_NUMBER = 2**63 - 1
 _MOST_DIGITS = len(str(_MAX_NUMBER))
@@ -83,10 +87,15 @@ def format_meta_properties(meta: MetaProperties) -> bytes:
     fields = {"version": "1", "cluster.id": meta.cluster_id, "node.id": str(meta.node_id)}
     if meta.directory_id is not None:
         fields["directory.id"] = id_text(meta.directory_id)
-    return "".join(f"{name}={value}\n" for name, value in fields.items()).encode()
+    content = "".join(f"{name}={value}\n" for name, value in fields.items()).encode()
+    return _checksum_line(content) + b"\n" + content
 
 
 def read_meta_properties(content: bytes, path: str) -> MetaProperties:
+    """Files of Kafka have no checksum, and an operator who changes a file may remove it."""
+    first, _, rest = content.partition(b"\n")
+    if first.startswith(_CHECKSUM) and first != _checksum_line(rest):
+        raise CorruptLog(f"{path}: damaged, its content is not that of its checksum; if you changed it, remove line 1")
     lines = [line.strip() for line in _text(content, path).splitlines()]
     fields = dict(_split(line, "=", path) for line in lines if line and line[0] not in "#!")
     version = fields.get("version")
@@ -100,6 +109,10 @@ def read_meta_properties(content: bytes, path: str) -> MetaProperties:
         raise CorruptLog(f"{path}: no {missing.args[0]}") from None
     except ValueError as error:
         raise CorruptLog(f"{path}: {error}") from None
+
+
+def _checksum_line(content: bytes) -> bytes:
+    return _CHECKSUM + b"%08x" % crc32c(content)
 
 
 def format_clean_shutdown(broker_epoch: int) -> bytes:

@@ -185,7 +185,7 @@ def group(name: str, **given: Any) -> int:
     with _connected(given) as admin:
         evidence = group_evidence(admin, name, watch_ms=given["watch_ms"], patience_ms=given["patience_ms"])
     subject = Subject("group", name)
-    if name not in evidence.groups:
+    if name not in evidence.groups and name not in evidence.silent_groups:
         raise CommandFailed(f"Group {name} not found (GROUP_ID_NOT_FOUND).")
     return _finish(given, subject, evidence)
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from tidelog.cli.admin_requests import metadata
@@ -69,7 +70,8 @@ def event_lines(events: Iterable[BrokerEvent]) -> Iterator[str]:
 def event_sentence(event: BrokerEvent) -> str:
     describe = SENTENCES.get(event.kind)
     if describe is not None:
-        return describe(event.fields)
+        with suppress(KeyError, TypeError):  # another release may report other fields
+            return describe(event.fields)
     return " ".join(f"{name}={value}" for name, value in event.fields.items() if name not in ("partition", "broker"))
 
 

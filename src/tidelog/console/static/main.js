@@ -65,6 +65,7 @@ function sentence(header) {
   if (header.down.length) parts.push(header.down.length === 1 ? `Broker ${header.down[0]} is down` : `${header.down.length} brokers down`);
   if (header.offline) parts.push(`${count(header.offline)} offline`);
   else if (header.under_replicated && !header.down.length) parts.push(`${count(header.under_replicated)} under-replicated`);
+  if (header.broken) parts.push("some answers are unreadable");
   return parts.join(", ") || "Healthy";
 }
 
@@ -72,6 +73,7 @@ function onHeader(header) {
   session.header = header;
   health.pill.className = `pill ${header.known ? header.level : header.refusal ? "error" : "quiet"}`;
   setText(health.pill, sentence(header));
+  health.pill.title = header.broken || "";
   health.why.hidden = !header.known || header.level === "ok";
   health.why.style.setProperty("color", header.level === "error" ? "var(--bad)" : "var(--warn)");
   setText(counts.topics, header.topics ? count(header.topics) : "");

@@ -68,6 +68,8 @@ class BrokerEvidence:
     views: Mapping[TopicPartition, View] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     loading: Sequence[str] = ()
+    report_error: ErrorCode = ErrorCode.NONE
+    """Why there are no facts; UNSUPPORTED_VERSION of Apache Kafka."""
 
 
 class OpenTransaction(NamedTuple):
@@ -158,13 +160,13 @@ class GroupPosition:
 
 @dataclass(frozen=True, slots=True)
 class GroupEvidence:
-    """A consumer group, watched for `watched_ms`. `unread` are assigned partitions without a committed offset.
-    `was_rebalancing`: also at the first look."""
+    """A consumer group, watched for `watched_ms`. `unread` are assigned partitions without a committed offset, and how
+    many records they have, None if unknown. `was_rebalancing`: also at the first look."""
 
     state: GroupState
     coordinator: int
     positions: list[GroupPosition] = field(default_factory=list)
-    unread: list[TopicPartition] = field(default_factory=list)
+    unread: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     watched_ms: int = 0
     was_rebalancing: bool = False
 
@@ -189,6 +191,8 @@ class Evidence:
     controller_error: ErrorCode = ErrorCode.NONE
     throttled: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     groups: Mapping[str, GroupEvidence] = field(default_factory=dict)
+    silent_groups: dict[str, ErrorCode] = field(default_factory=dict)
+    """Groups that their coordinators did not describe, although they may exist."""
     unanswered: list[str] = field(default_factory=list)
 
     def is_alive(self, broker: int) -> bool:

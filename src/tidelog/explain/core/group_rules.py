@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tidelog.explain.core.evidence import Evidence, GroupEvidence, GroupPosition
 from tidelog.explain.core.finding import Advice, Finding, Subject, duration
+from tidelog.model import TopicPartition
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
@@ -22,10 +23,18 @@ def group_findings(evidence: Evidence, group: GroupEvidence) -> Iterator[Finding
         yield Finding("warning", "group.rebalancing", subject, says, because, helps)
     for position in group.positions:
         yield from _position_findings(evidence, group, position)
-    for partition in group.unread:
-        says = f"It has no committed offset in {partition}."
-        helps = [Advice("It starts according to auto.offset.reset.")]
-        yield Finding("note", "group.no-position", subject, says, [], helps)
+    for partition, records in group.unread.items():
+        yield _without_position(subject, partition, records)
+
+
+def _without_position(subject: Subject, partition: TopicPartition, records: int | None) -> Finding:
+    says = f"It has no committed offset in {partition}."
+    because = []
+    if records:
+        says = f"It has no committed offset in {partition}, which has {records} records."
+        because.append("Its consumer does not commit, is busy with its first records, or has read none yet.")
+    helps = [Advice("Without a committed offset, a consumer starts according to auto.offset.reset.")]
+    return Finding("note", "group.no-position", subject, says, because, helps)
 
 
 def stalled_findings(evidence: Evidence, group: GroupEvidence) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """Requests that a gatherer yields, and the answers that it gets back."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from tidelog.client.admin import ANY, Target
@@ -54,6 +54,12 @@ def top_error(answer: Answer) -> ErrorCode:
     if answer.response is None:
         return answer.error
     return code_of(getattr(answer.response, "error_code", 0))
+
+
+def refused(api: str, broker: int, error: ErrorCode) -> Iterator[str]:
+    """The sentence about a request that was not answered; none if it was, or if the broker does not have the API."""
+    if error not in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION):
+        yield f"Broker {broker} answers {api} with {error.name}."
 
 
 def by_leader(partitions: Iterable[tuple[TopicPartition, int]]) -> dict[int, list[TopicPartition]]:

@@ -8,12 +8,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from tidelog.client.results import code_of
 from tidelog.config.alter import BROKER, TOPIC
 from tidelog.effects import CONTROLLER
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.explain.core.broker_rules import RATES
 from tidelog.explain.core.evidence import BrokerEvidence, Evidence, LogDir, OngoingReassignment, PartitionEvidence
-from tidelog.explain.gathering.asking import Answer, Ask, Pause, Steps, ask_all, top_error
+from tidelog.explain.gathering.asking import Answer, Ask, Pause, Steps, ask_all, refused, top_error
 from tidelog.explain.gathering.look import Look, Wanted, addresses_in, metadata_request, shown_by, take_look
 from tidelog.explain.gathering.reports import add_reports
 from tidelog.explain.gathering.transactions import add_transactions
@@ -50,6 +51,9 @@ def gather(
     last = yield from _look_again(evidence, first, wanted, topics, patience_ms)
     _take_sizes(evidence, first, last)
     yield from add_transactions(evidence)
+    for broker, seen in evidence.brokers.items():
+        if seen.answers:
+            evidence.unanswered += refused("BrokerReport", broker, seen.report_error)
     evidence.unanswered = [*dict.fromkeys([*evidence.unanswered, *last.unanswered])][:MAX_UNANSWERED]
     return evidence, last
 
@@ -95,9 +99,13 @@ def _add_settings(evidence: Evidence) -> Steps[None]:
     }
     answers = yield from ask_all(asks)
     _take_moves(evidence, answers["moves"])
-    _take_topic_options(evidence, _options(answers.get("topics", Answer())))
+    of_topics = answers.get("topics", Answer())
+    _take_topic_options(evidence, _options(of_topics))
+    evidence.unanswered += _undescribed(of_topics, "topic", "min.insync.replicas and throttles are not known")
     for broker, seen in evidence.brokers.items():
-        found = _options(answers.get(broker, Answer()), DYNAMIC).get(str(broker), {})
+        of_broker = answers.get(broker, Answer())
+        evidence.unanswered += _undescribed(of_broker, "broker", "throttles are not known")
+        found = _options(of_broker, DYNAMIC).get(str(broker), {})
         seen.options = {name: rate for name in RATES if (rate := found.get(name)) not in (None, "", UNLIMITED)}
         deleting: Mapping[str, Sequence[int]] = seen.facts.get("controller", {}).get("deletions", {})
         evidence.deleting = {**evidence.deleting, **deleting}
@@ -123,6 +131,16 @@ def _options(answer: Answer, sources: Container[int] = ANY_SOURCE) -> dict[str, 
         for result in results
         if not result.error_code
     }
+
+
+def _undescribed(answer: Answer, kind: str, so: str) -> Iterator[str]:
+    """Sentences about options that may not be read. A topic that is deleted meanwhile is no matter."""
+    if answer.response is None and answer.error is not ErrorCode.NONE:
+        yield f"Options of {kind}s could not be read ({answer.error.name}): {so}."
+    for result in answer.response.results if answer.response is not None else ():
+        error = code_of(result.error_code)
+        if error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            yield f"The options of {kind} {result.resource_name} may not be read ({error.name}): {so}."
 
 
 def _take_moves(evidence: Evidence, answer: Answer) -> None:
@@ -230,7 +248,7 @@ def _log_dirs(
     full = seen.facts.get("full")
     for folder in folders:
         path, usable = folder.log_dir, folder.usable_bytes
-        trouble = ErrorCode(folder.error_code).name if folder.error_code else None
+        trouble = code_of(folder.error_code).name if folder.error_code else None
         growth = sum(size - old.get(key, size) for key, size in new.items() if key[0] == path) / passed_s
         is_full = path in full if full is not None else 0 <= usable < NO_ROOM_BYTES
         yield LogDir(path, trouble, folder.total_bytes, usable, max(0.0, growth), is_full and not trouble)

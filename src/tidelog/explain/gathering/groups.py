@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.client.group.described import GroupState, classic_group, consumer_group
+from tidelog.client.group.described import GroupMember, GroupState, classic_group, consumer_group
 from tidelog.client.results import code_of
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.explain.core.evidence import Evidence, GroupEvidence, GroupPosition
@@ -52,6 +52,10 @@ class Watch:
     ends: Positions = field(default_factory=dict)
 
     @property
+    def owners(self) -> dict[TopicPartition, GroupMember]:
+        return {partition: member for member in self.state.members for partition in member.assigned}
+
+    @property
     def is_rebalancing(self) -> bool:
         return self.state.state in REBALANCING
 
@@ -89,7 +93,7 @@ def watch_groups(
         evidence.unanswered.append(f"Of {len(coordinators)} groups only {MAX_GROUPS} were watched.")
     coordinators = dict(sorted(coordinators.items())[:MAX_GROUPS])
     before = yield from _take(evidence, coordinators)
-    if not before:
+    if not before and not evidence.silent_groups:
         return {}
     yield Pause(watch_ms)
     after, watched_ms = (yield from _take(evidence, coordinators)), watch_ms
@@ -97,7 +101,12 @@ def watch_groups(
         yield Pause(STEP_MS)
         watched_ms += STEP_MS
         after = yield from _take(evidence, coordinators)
-    bounds = yield from _bounds(evidence, {name for each in after.values() for name in each.positions})
+    names = {name for each in after.values() for name in (*each.positions, *each.owners)}
+    bounds = yield from _bounds(evidence, names)
+    evidence.unanswered += (
+        f"Group {name} is not known: its coordinator, broker {coordinators[name]}, answers {error.name}."
+        for name, error in sorted(evidence.silent_groups.items())
+    )
     return {
         name: _group(coordinators[name], before.get(name, seen), seen, bounds, watched_ms)
         for name, seen in after.items()
@@ -113,7 +122,8 @@ def _is_doubtful(before: Watch, after: Watch) -> bool:
 
 
 def _take(evidence: Evidence, coordinators: Mapping[str, int]) -> Steps[dict[str, Watch]]:
-    states = yield from _describe(coordinators)
+    evidence.silent_groups.clear()
+    states = yield from _describe(evidence, coordinators)
     answers = yield from ask_all(
         {name: Ask(_offsets_of(name), coordinators[name], NEWEST_VERSION_BY_NAME) for name in states}
     )
@@ -127,7 +137,7 @@ def _take(evidence: Evidence, coordinators: Mapping[str, int]) -> Steps[dict[str
     return found
 
 
-def _describe(coordinators: Mapping[str, int]) -> Steps[dict[str, GroupState]]:
+def _describe(evidence: Evidence, coordinators: Mapping[str, int]) -> Steps[dict[str, GroupState]]:
     """Classic groups, and of those that are none the KIP-848 groups."""
     answers = yield from ask_all(
         {name: Ask(DescribeGroupsRequest(groups=[name]), broker) for name, broker in coordinators.items()}
@@ -135,15 +145,21 @@ def _describe(coordinators: Mapping[str, int]) -> Steps[dict[str, GroupState]]:
     states, left = {}, {}
     for name, answer in answers.items():
         if answer.response is None:
+            evidence.silent_groups[name] = answer.error
             continue
         found = answer.response.groups[0]
         if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
             left[name] = Ask(ConsumerGroupDescribeRequest(group_ids=[name]), coordinators[name])
         elif not found.error_code:
             states[name] = classic_group(found)
+        else:
+            evidence.silent_groups[name] = code_of(found.error_code)
     for name, answer in (yield from ask_all(left)).items():
-        if answer.response is not None and not answer.response.groups[0].error_code:
+        error = answer.error if answer.response is None else code_of(answer.response.groups[0].error_code)
+        if error is ErrorCode.NONE:
             states[name] = consumer_group(answer.response.groups[0])
+        elif error not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+            evidence.silent_groups[name] = error
     return states
 
 
@@ -187,6 +203,10 @@ def _bounds(evidence: Evidence, partitions: set[TopicPartition]) -> Steps[dict[T
     return {name: (starts[name], stable[name]) for name in starts if name in stable}
 
 
+def _count(bounds: tuple[int, int] | None) -> int | None:
+    return None if bounds is None else bounds[1] - bounds[0]
+
+
 def _group(
     coordinator: int,
     before: Watch,
@@ -194,8 +214,7 @@ def _group(
     bounds: Mapping[TopicPartition, tuple[int, int]],
     watched_ms: int,
 ) -> GroupEvidence:
-    owners = {partition: member for member in after.state.members for partition in member.assigned}
-    positions = []
+    owners, positions = after.owners, []
     for name, position in sorted(after.positions.items()):
         end = after.ends.get(name, before.ends.get(name, position))
         start, stable = bounds.get(name, (min(position, end), end))
@@ -211,6 +230,6 @@ def _group(
                 owners.get(name),
             )
         )
-    unread = sorted(set(owners).difference(after.positions))
+    unread = {name: _count(bounds.get(name)) for name in sorted(set(owners).difference(after.positions))}
     was_rebalancing = before.is_rebalancing and after.is_rebalancing
     return GroupEvidence(after.state, coordinator, positions, unread, watched_ms, was_rebalancing)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.client.results import code_of
 from tidelog.errors import ErrorCode
 from tidelog.explain.core.evidence import View
 from tidelog.explain.gathering.asking import (
@@ -16,6 +15,8 @@ from tidelog.explain.gathering.asking import (
     by_leader,
     list_offsets,
     listed_offsets,
+    refused,
+    top_error,
 )
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.cluster.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
@@ -47,6 +48,8 @@ class Look:
     groups: dict[int, list[Any]] = field(default_factory=dict)
     leader_errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
+    """What could not be asked about groups."""
 
     def newest(self) -> Shown:
         """Each partition as the broker with the highest leader epoch shows it; of several as its leader does."""
@@ -118,23 +121,17 @@ def _add(look: Look, broker: int, answers: dict[str, Answer], wanted: Wanted) ->
     look.wall_ms = max(look.wall_ms, answer.ended_ms)
     look.addresses.update(addresses_in(answer.response))
     look.shown[broker] = shown_by(answer.response, wanted)
-    folders = answers["folders"].response
-    if folders is not None:
-        look.folders[broker] = folders.results
-        if folders.error_code:
-            look.unanswered.append(_refusal("DescribeLogDirs", broker, folders.error_code))
+    folders = answers["folders"]
+    if folders.response is not None:
+        look.folders[broker] = folders.response.results
+    look.unanswered += refused("DescribeLogDirs", broker, top_error(folders))
     for kind in COORDINATORS:
-        response = answers[kind].response
-        if response is None:
-            continue
-        if response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        error = top_error(answers[kind])
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             look.loading.setdefault(broker, []).append(kind)
         elif kind == "groups":
-            look.groups[broker] = response.groups
-
-
-def _refusal(api: str, broker: int, code: int) -> str:
-    return f"Broker {broker} answers {api} with {code_of(code).name}."
+            look.groups[broker] = answers[kind].response.groups if answers[kind].response is not None else []
+            look.unlisted += refused("ListGroups", broker, error)
 
 
 def _ask_leaders(look: Look) -> Steps[None]:

@@ -4,8 +4,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from tidelog.explain.core.evidence import BrokerEvent, BrokerEvidence
-from tidelog.explain.gathering.asking import Answer, Ask, Steps, ask_all
+from tidelog.explain.gathering.asking import Answer, Ask, Steps, ask_all, top_error
 from tidelog.wire.messages.cluster.brokers import BrokerReportRequest, BrokerReportResponse
+
+MAX_PAGES = 20
+"""Brokers keep a few thousand events; one that always has more is not asked for ever."""
 
 
 def add_reports(brokers: Sequence[BrokerEvidence], subject: str | None = None) -> Steps[list[BrokerEvent]]:
@@ -18,7 +21,10 @@ def add_reports(brokers: Sequence[BrokerEvidence], subject: str | None = None) -
         _add(seen, first[seen.id])
     events = list(events_of(answer.response for answer in first.values()))
     pages = {broker: answer.response for broker, answer in first.items()}
-    while following := {broker: page for broker, page in pages.items() if page is not None and page.events}:
+    for _ in range(MAX_PAGES):
+        following = {broker: page for broker, page in pages.items() if page is not None and page.events}
+        if not following:
+            break
         answers = yield from ask_all(
             {
                 broker: Ask(BrokerReportRequest(since=page.events[-1].number + 1, subject=subject), broker)
@@ -31,7 +37,7 @@ def add_reports(brokers: Sequence[BrokerEvidence], subject: str | None = None) -
 
 
 def _add(seen: BrokerEvidence, answer: Answer) -> None:
-    response = answer.response
+    response, seen.report_error = answer.response, top_error(answer)
     if response is None or response.error_code or not response.facts:
         return
     seen.facts = json.loads(response.facts)
@@ -45,4 +51,5 @@ def events_of(responses: Iterable[BrokerReportResponse | None]) -> Iterator[Brok
             continue
         for each in response.events:
             fields = json.loads(each.fields)
-            yield BrokerEvent(each.wall_ms, response.broker_id, each.number, each.kind, each.level, fields)
+            if isinstance(fields, dict):
+                yield BrokerEvent(each.wall_ms, response.broker_id, each.number, each.kind, each.level, fields)

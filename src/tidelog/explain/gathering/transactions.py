@@ -1,10 +1,12 @@
 """Transactions that have been open for long, from the leaders' logs and from the coordinators."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from tidelog.client.admin import Coordinator
+from tidelog.errors import ErrorCode
 from tidelog.explain.core.evidence import Evidence, OpenTransaction
-from tidelog.explain.gathering.asking import Answer, Ask, Steps, ask_all, by_leader
+from tidelog.explain.gathering.asking import Answer, Ask, Steps, ask_all, by_leader, refused, top_error
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.transactions.transaction_admin import (
     DescribeProducersRequest,
@@ -25,6 +27,7 @@ def add_transactions(evidence: Evidence) -> Steps[None]:
     answers = yield from ask_all(
         {leader: Ask(_producers_of(led[leader]), leader) for leader in led if evidence.is_alive(leader)}
     )
+    evidence.unanswered += chain.from_iterable(_unread(leader, answer) for leader, answer in answers.items())
     found = [
         (name, producer, age)
         for name, producer in _producers(answers.values())
@@ -54,6 +57,13 @@ def _producers(answers: Iterable[Answer]) -> Iterator[tuple[TopicPartition, Prod
         for topic in answer.response.topics if answer.response is not None else ():
             for each in topic.partitions:
                 yield from ((TopicPartition(topic.name, each.partition_index), one) for one in each.active_producers)
+
+
+def _unread(leader: int, answer: Answer) -> Iterator[str]:
+    yield from refused("DescribeProducers", leader, top_error(answer))
+    for topic in answer.response.topics if answer.response is not None else ():
+        if any(each.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED for each in topic.partitions):
+            yield f"Open transactions of topic {topic.name} may not be read (TOPIC_AUTHORIZATION_FAILED)."
 
 
 def _coordinated(evidence: Evidence, producer_ids: set[int]) -> Steps[Mapping[tuple[int, TopicPartition], str] | None]:

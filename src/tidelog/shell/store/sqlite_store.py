@@ -21,8 +21,9 @@ from threading import Lock
 from tidelog.controller.tree import SKELETON
 from tidelog.ports import Operation, Query, StoreResult, Watch
 from tidelog.shell.store.sqlite_keeper import Keeper
+from tidelog.shell.store.sqlite_seal import StoreDamaged
 from tidelog.shell.store.sqlite_sessions import SessionFile, is_dead, read_lease
-from tidelog.shell.store.sqlite_tree import OperationConflict, SqliteTree, StoreDamaged, copy_tree, remove_database
+from tidelog.shell.store.sqlite_tree import OperationConflict, SqliteTree, copy_tree, remove_database
 from tidelog.shell.store.sqlite_turns import Turns, numbered, numbers
 
 SESSION_TIMEOUT_MS = 9000
@@ -85,10 +86,11 @@ class SqliteStore:
         without its lock."""
         own = None
         try:
-            with self._write_turn(), self._tree.writing():
+            with self._transaction():
                 for other in self._tree.sessions():
                     if is_dead(self.file_of(other)):
                         self._tree.end_session(other)
+                self._tree.seal_old()
                 session = self._tree.next_session()
                 self._remove_files_without_session(session)
                 own = SessionFile(self.file_of(session), term_ms)
@@ -130,6 +132,16 @@ class SqliteStore:
                 if not self._turns.is_current():
                     raise _SessionEnded
 
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """A transaction in this process's turn. Its commit is noted if it counts, which it does if nobody skipped this
+        process before it was made."""
+        with self._write_turn():
+            with self._tree.writing():
+                yield
+            if self._turns.is_current():
+                self._turns.note_commits(self._tree.commits)
+
     def _switch_database(self) -> None:
         """Switch to the database of this turn. The first holder of a turn creates it from what is committed in the one
         before."""
@@ -139,13 +151,13 @@ class SqliteStore:
         found = numbers(self.path)
         older = [number for number in found if number < self._turns.number]
         if older and older == found:
-            ended = self._turns.skipped_sessions(older[-1])
-            copy_tree(numbered(self.path, older[-1]), database, ended, self._turns.number - older[-1])
+            ended, committed = self._turns.skipped_sessions(older[-1]), self._turns.noted_commits(older[-1])
+            copy_tree(numbered(self.path, older[-1]), database, ended, self._turns.number - older[-1], committed)
             for session in ended:
                 self.file_of(session).unlink(missing_ok=True)
         for number in older:
             remove_database(numbered(self.path, number))
-        tree = SqliteTree(str(database), self._skeleton)
+        tree = SqliteTree(str(database), self._skeleton, self._turns.noted_commits(self._turns.number))
         if self._database is not None:
             self._tree.close()
         self._tree, self._database, self._database_switched = tree, database, True
@@ -185,7 +197,7 @@ class SqliteStore:
 
     def _change(self, operations: Sequence[Operation]) -> StoreResult:
         try:
-            with self._write_turn(), self._tree.writing():
+            with self._transaction():
                 self._check_session()
                 values = self._tree.change(operations, self.session)
         except OperationConflict as conflict:
@@ -226,7 +238,7 @@ class SqliteStore:
                 return
             self.closed = True
             with suppress(*_ERRORS, _SessionEnded):
-                with self._write_turn(), self._tree.writing():
+                with self._transaction():
                     self._tree.end_session(self.session)
                 self._keeper.notify(self._tree.sessions())
         self._keeper.stop()
@@ -250,7 +262,7 @@ class SqliteStore:
             if self.closed or self.lost or not self._tree.has_session(session):
                 return
             try:
-                with self._write_turn(), self._tree.writing():
+                with self._transaction():
                     ended = self._is_over(session) and self._tree.end_session(session)
             except _SessionEnded:
                 self.session_ended()

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.ports import ANY_VERSION, Check, Children, Create, Delete, Node, Operation, Read, Watch, Write
+from tidelog.shell.store.sqlite_seal import Seal, StoreDamaged
 from tidelog.shell.store.sqlite_turns import sync
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+UNSEALED = 1
+"""The version without checksums."""
 KEPT_CHANGES = 4096
 """Changed paths that are kept; a reader further behind must assume that everything changed."""
 
@@ -31,6 +34,7 @@ CREATE TABLE changes (number INTEGER PRIMARY KEY, path TEXT NOT NULL);
 INSERT INTO counters VALUES ('created', 0), ('session', 0);
 """
 
+_ADVICE = "stop all brokers and put back a copy of the whole folder"
 _CHANGED = "INSERT INTO changes (path) VALUES (?)"
 
 Value = Node | Sequence[str] | None
@@ -38,10 +42,6 @@ Value = Node | Sequence[str] | None
 
 class _Unmet(Exception):
     pass
-
-
-class StoreDamaged(Exception):
-    """The store's file is damaged, or belongs to another program or a newer version."""
 
 
 class OperationConflict(Exception):
@@ -53,13 +53,15 @@ class OperationConflict(Exception):
 
 
 class SqliteTree:
-    """The file and its transactions; `sqlite_store.py` decides who may use it and when."""
+    """The file and its transactions; `sqlite_store.py` decides who may use it and when. StoreDamaged if the file is not
+    what was committed to it, or has fewer commits than `committed`."""
 
-    def __init__(self, path: str, skeleton: Iterable[str]) -> None:
+    def __init__(self, path: str, skeleton: Iterable[str], committed: int) -> None:
         self.path = path
         self._db = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
+        self._seal = Seal(self._db)
         try:
-            self._prepare(tuple(skeleton))
+            self._prepare(tuple(skeleton), committed)
         except BaseException:
             self._db.close()
             raise
@@ -68,18 +70,22 @@ class SqliteTree:
     def __repr__(self) -> str:
         return f"SqliteTree({self.path})"
 
-    def _prepare(self, skeleton: Sequence[str]) -> None:
+    def _prepare(self, skeleton: Sequence[str], committed: int) -> None:
         try:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
+            version = self._one("PRAGMA user_version")
+            if version not in (0, UNSEALED, SCHEMA_VERSION):
+                known = f"schema version {version}, this program knows {SCHEMA_VERSION}"
+                raise StoreDamaged(f"{self.path}: {known}; unless a newer program wrote it, {_ADVICE}")
             found = self._one("PRAGMA integrity_check(1)")
-        except sqlite3.DatabaseError as error:
-            raise StoreDamaged(f"{self.path}: {error}") from error
+            if found == "ok":
+                with self.reading():
+                    found = self._damage(version, committed)
+        except (sqlite3.DatabaseError, UnicodeError) as error:  # UnicodeError: damage in the text of the error
+            found = str(error)
         if found != "ok":
-            raise StoreDamaged(f"{self.path}: {found}")
-        version = self._one("PRAGMA user_version")
-        if version not in (0, SCHEMA_VERSION):
-            raise StoreDamaged(f"{self.path}: schema version {version}, this program knows {SCHEMA_VERSION}")
+            raise StoreDamaged(f"{self.path}: {' '.join(found.split())}; {_ADVICE}")
         with self.writing():
             if version == 0:
                 self._create_schema()
@@ -87,11 +93,34 @@ class SqliteTree:
                 if self.read(path) is None:
                     self._create(Create(path), 0)
 
+    def _damage(self, version: int, committed: int) -> str:
+        """What is wrong with a file that SQLite considers sound, or "ok"."""
+        if _schema(self._db) != ([] if version == 0 else _expected_schema()):
+            return "its tables are not those of a metadata store"
+        if version == SCHEMA_VERSION and not self._seal.holds():
+            return "its content is not what was committed"
+        if self._seal.commits < committed:
+            return f"it has {self._seal.commits} of {committed} committed changes"
+        return "ok"
+
     def _create_schema(self) -> None:
-        for statement in _SCHEMA.split(";"):
-            self._db.execute(statement)
+        _create_tables(self._db)
         self._db.execute("INSERT INTO counters VALUES ('store', ?)", (os.urandom(8).hex(),))
+        self._begin_seal()
+
+    def _begin_seal(self) -> None:
+        self._seal.create()
         self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def seal_old(self) -> None:
+        """Begin the checksums of a file of an earlier version, inside `writing`, once nobody else has it open."""
+        if self._one("PRAGMA user_version") == UNSEALED and not self.sessions():
+            self._begin_seal()
+
+    @property
+    def commits(self) -> int:
+        """The number of this connection's last commit."""
+        return self._seal.commits
 
     def close(self) -> None:
         self._db.close()
@@ -101,7 +130,9 @@ class SqliteTree:
         """One transaction; an exception rolls it back."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._seal.begin()
             yield
+            self._seal.renew()
             self._db.execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:
@@ -188,15 +219,16 @@ class SqliteTree:
             case Write(path, data, version):
                 old = self._at_version(path, version)
                 new = Node(bytes(data), old.version + 1, old.created, old.session)
+                self._seal.removed(path, old)
+                self._seal.added(path, new)
                 self._db.execute("UPDATE nodes SET data = ?, version = ? WHERE path = ?", (new.data, new.version, path))
                 self._db.execute(_CHANGED, (path,))
                 return new
             case Delete(path, version):
-                self._at_version(path, version)
+                old = self._at_version(path, version)
                 if self._one("SELECT 1 FROM nodes WHERE parent = ? LIMIT 1", path) is not None:
                     raise _Unmet
-                self._db.execute("DELETE FROM nodes WHERE path = ?", (path,))
-                self._db.execute(_CHANGED, (path,))
+                self._remove(path, old)
                 return None
             case Check(path, version):
                 self._at_version(path, version)
@@ -220,7 +252,13 @@ class SqliteTree:
             (path, parent, node.data, node.version, node.created, node.session),
         )
         self._db.execute(_CHANGED, (path,))
+        self._seal.added(path, node)
         return node
+
+    def _remove(self, path: str, node: Node) -> None:
+        self._db.execute("DELETE FROM nodes WHERE path = ?", (path,))
+        self._db.execute(_CHANGED, (path,))
+        self._seal.removed(path, node)
 
     def _count(self, name: str) -> int:
         return int(self._one("UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value", name))
@@ -238,10 +276,25 @@ class SqliteTree:
         """Remove the session and its ephemeral nodes; False if it had already ended."""
         if self._db.execute("DELETE FROM sessions WHERE session = ?", (session,)).rowcount == 0:
             return False
-        for (path,) in self._db.execute("SELECT path FROM nodes WHERE session = ?", (session,)).fetchall():
-            self._db.execute("DELETE FROM nodes WHERE path = ?", (path,))
-            self._db.execute(_CHANGED, (path,))
+        owned = "SELECT path, data, version, created, session FROM nodes WHERE session = ?"
+        for path, *fields in self._db.execute(owned, (session,)).fetchall():
+            self._remove(path, Node(*fields))
         return True
+
+
+def _create_tables(db: sqlite3.Connection) -> None:
+    for statement in _SCHEMA.split(";"):
+        db.execute(statement)
+
+
+def _schema(db: sqlite3.Connection) -> list[tuple[str, ...]]:
+    return db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").fetchall()
+
+
+def _expected_schema() -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:")) as empty:
+        _create_tables(empty)
+        return _schema(empty)
 
 
 def open_existing(path: Path) -> sqlite3.Connection:
@@ -249,9 +302,9 @@ def open_existing(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None)
 
 
-def copy_tree(source: Path, target: Path, ended: Iterable[int], skipped: int) -> None:
+def copy_tree(source: Path, target: Path, ended: Iterable[int], skipped: int, committed: int) -> None:
     """Copy what is committed in `source`, without the sessions in `ended`. `target` appears whole and durable, or not
-    at all.
+    at all; StoreDamaged if there are fewer commits than `committed`.
 
     Takes only read locks. `skipped` session numbers are left out, because stopped processes may have taken them.
     """
@@ -259,7 +312,7 @@ def copy_tree(source: Path, target: Path, ended: Iterable[int], skipped: int) ->
     remove_database(fresh)
     with closing(open_existing(source)) as old:
         old.execute("VACUUM INTO ?", (str(fresh),))
-    tree = SqliteTree(str(fresh), ())
+    tree = SqliteTree(str(fresh), (), committed)
     try:
         with tree.writing():
             for _ in range(skipped):

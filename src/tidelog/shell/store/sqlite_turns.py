@@ -10,13 +10,18 @@ commit. If there is none, the commit came before the copy and is part of it. If 
 and the session is over. Skipping a process that was only slow does no harm.
 
 `turn` and the plain name of the database are number 0, `turn.7` and the name with `.7` are number 7; the highest number
-counts. Lock files stay: each takeover leaves an empty one.
+counts. Lock files stay: each takeover leaves one.
+
+A lock file also has the number of commits of its database. A database with fewer is damaged or older (`sqlite_seal`).
+The note may be too low, never too high: it is written after a commit is durable, and read before the database. So it
+needs no fsync.
 """
 
 import fcntl
 import os
 import struct
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +32,7 @@ from tidelog.shell.store.sqlite_sessions import SessionFile, read_lease
 CHECKS_PER_TERM = 6
 _STAMP = struct.Struct("<qq")
 _NOBODY = _STAMP.pack(0, 0)
+_COMMITS = struct.Struct("<QI")
 
 
 class Turns:
@@ -62,6 +68,20 @@ class Turns:
         """The sessions that held the turns from `since` on when those were taken over."""
         files = [self._file(number) for number in range(since, self.number)]
         return {_holder(file.read_bytes()) for file in files if file.exists()} - {0}
+
+    def note_commits(self, commits: int) -> None:
+        """Note, behind the stamp, how many commits the database of this turn has. Only the holder calls this."""
+        number = commits.to_bytes(8, "little")
+        with suppress(OSError):  # on a full disk there is an older note, which holds as well
+            os.pwrite(self._fd, _COMMITS.pack(commits, zlib.crc32(number)), _STAMP.size)
+
+    def noted_commits(self, number: int) -> int:
+        """How many commits the database of that turn must have; 0 if none are noted, or the note itself is damaged."""
+        with suppress(FileNotFoundError, struct.error):
+            commits, checksum = _COMMITS.unpack_from(self._file(number).read_bytes(), _STAMP.size)
+            if checksum == zlib.crc32(commits.to_bytes(8, "little")):
+                return int(commits)
+        return 0
 
     def holder_state(self) -> tuple[bytes, tuple[int, int] | None]:
         """What changes while the holder lives: the stamp (holder and time), and the lease of the holder."""
@@ -130,7 +150,7 @@ def _open(file: Path) -> int:
 
 def _holder(stamp: bytes) -> int:
     """The session in a lock file; 0 if there is none."""
-    return int(_STAMP.unpack(stamp)[0]) if len(stamp) == _STAMP.size else 0
+    return int(_STAMP.unpack_from(stamp)[0]) if len(stamp) >= _STAMP.size else 0
 
 
 class _Waiter:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
+from tidelog.shell.store.sqlite_seal import StoreDamaged
 from tidelog.shell.store.sqlite_store import SqliteStore
-from tidelog.shell.store.sqlite_tree import StoreDamaged
 from tidelog.shell.store.sqlite_turns import newest_database
 from tidelog.shell.store.store_thread import Session
 from tidelog.shell.store.zookeeper_security import NO_SECURITY, ZookeeperSecurity, security_of

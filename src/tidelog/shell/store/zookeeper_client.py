@@ -24,7 +24,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, KazooException
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
-from kazoo.protocol.serialization import SASL, Watch
+from kazoo.protocol.serialization import SASL, Connect, Watch
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
@@ -34,9 +34,6 @@ from tidelog.shell.store.zookeeper_security import NO_SECURITY, Login, Zookeeper
 
 UNANSWERED = (KazooException, KazooTimeoutError)
 """Raised by a request that was not answered, or that failed for a reason other than the content of the tree."""
-
-READ_SHARE = 2 / 3
-"""The part of a session's timeout after which kazoo gives up a silent connection."""
 
 ATTEMPT_SHARE, LEAST_ATTEMPT_S = 1 / 10, 1.0
 """The part of the timeout after which an attempt to connect is given up, and its minimum."""
@@ -105,8 +102,15 @@ class _Connection(ConnectionHandler):
         self._is_alive = is_alive
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
-        """Send one of the requests that open a connection."""
-        return super()._invoke(min(timeout, self._attempt_s), request, xid)
+        """Send one of the requests that open a connection.
+
+        The granted timeout is set here: kazoo reports the connection before the login is over, and requests that are
+        sent meanwhile wait for as long.
+        """
+        answer = super()._invoke(min(timeout, self._attempt_s), request, xid)
+        if isinstance(request, Connect):
+            self.term_s = answer[0].time_out / 1000
+        return answer
 
     def _connect_attempt(self, host: str, address: str, port: int, retry: KazooRetry) -> Any:
         if not self._is_alive():
@@ -114,11 +118,6 @@ class _Connection(ConnectionHandler):
         status = super()._connect_attempt(host, address, port, retry)
         expired = self.client.client_state == KeeperState.EXPIRED_SESSION
         return STOP_CONNECTING if expired else status
-
-    def _connect(self, host: str, address: str, port: int) -> tuple[float, float]:
-        read_timeout, connect_timeout = super()._connect(host, address, port)
-        self.term_s = read_timeout / READ_SHARE / 1000
-        return read_timeout, connect_timeout
 
     def _authenticate_with_sasl(self, _host: str, timeout: float) -> None:
         """Log in before any other request is sent."""
