@@ -7,8 +7,9 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,6 +43,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 def pytest_addoption(parser: pytest.Parser) -> None:
     help_text = "write down what the scenarios of tests/scenarios tell now"
     parser.addoption("--rewrite-scenarios", action="store_true", help=help_text)
+    help_text = "write down what the tests of clients see now in tests/compatibility/clients/results"
+    parser.addoption("--rewrite-clients", action="store_true", help=help_text)
     help_text = "the tests to run (default: all that pytest's arguments name)"
     parser.addoption("--selection", choices=["quick", "standard", "all"], default="all", help=help_text)
 
@@ -106,6 +109,15 @@ def clients_sockets_are_collected() -> Iterator[None]:
     a later test of this worker and fails it, since warnings are errors. The module ignores ResourceWarning."""
     yield
     gc.collect()
+
+
+@pytest.fixture
+def kept(request: pytest.FixtureRequest) -> "Callable[[str, dict[str, Any]], None]":
+    """`kept(client, found)` fails if the client can do more or less than tests/compatibility/clients/results says."""
+    from tests.compatibility.clients import results
+
+    rewrite = bool(request.config.getoption("rewrite_clients"))
+    return partial(results.keep, test=request.node.nodeid, rewrite=rewrite)
 
 
 @pytest.fixture(scope="session")

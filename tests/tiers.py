@@ -148,6 +148,7 @@ GROUPS = (
     ("tests/spark/*", "spark"),
     ("tests/cli/explain/test_explain_java.py", "kafka"),
     ("tests/cli/explain/test_store_java.py", "zookeeper"),
+    ("tests/compatibility/test_client_features.py", "kafka"),
     ("tests/compatibility/test_history.py", "kafka"),
     ("tests/console/test_pages_java.py", "kafka"),
     ("tests/compatibility/test_same_on_kafka.py", "kafka"),

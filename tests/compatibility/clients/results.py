@@ -1,0 +1,23 @@
+"""The results that are kept of what clients can do: a file for each. Only tests write them (`--rewrite-clients`)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "results"
+WORKS = "ok"
+
+
+def failed(found: dict[str, Any]) -> dict[str, str]:
+    """The features that do not work, and why."""
+    return {feature: outcome for feature, outcome in found["features"].items() if outcome != WORKS}
+
+
+def keep(name: str, found: dict[str, Any], *, test: str, rewrite: bool) -> None:
+    """Fail if these are not the kept results of this client; with `rewrite`, write them instead."""
+    file = FOLDER / f"{name.strip('@').replace('/', '-')}.json"
+    content = {"client": name, "test": test, **found}
+    if rewrite:
+        file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+    assert content == kept, f"run this test with --rewrite-clients, look at {file.name}, and run scripts/reference.py"
