@@ -1,13 +1,20 @@
-"""Writes docs/reference from the declarations. With --check it only lists outdated pages, and exits with 1 for any."""
+"""Writes docs/reference from declarations, and docs/clients.md from results of tests.
+
+With --check it only lists outdated pages, and exits with 1 for any.
+"""
 
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.compatibility.clients.page import clients
 from tidelog.api.registry import APIS, Api
 from tidelog.config import reference
 from tidelog.errors import RETRIABLE, ErrorCode
 
-FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "reference"
 CALLERS = {
     "anyone": "every",
     "broker": "between brokers",
@@ -50,20 +57,21 @@ PAGES = {
     "group-options.md": reference.group_options,
     "apis.md": apis,
     "errors.md": errors,
+    "../clients.md": clients,
 }
 
 
 def main() -> int:
     check = "--check" in sys.argv[1:]
     FOLDER.mkdir(parents=True, exist_ok=True)
-    pages = {FOLDER / name: page() for name, page in PAGES.items()}
+    pages = {(FOLDER / name).resolve(): page() for name, page in PAGES.items()}
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         if check:
-            print(f"docs/reference/{path.name} is out of date: run .venv/bin/python scripts/reference.py")
+            print(f"{path.relative_to(ROOT)} is out of date: run .venv/bin/python scripts/reference.py")
         else:
             path.write_text(pages[path], encoding="utf-8")
-            print(f"docs/reference/{path.name}")
+            print(path.relative_to(ROOT))
     return 1 if check and stale else 0
 
 

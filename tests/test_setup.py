@@ -26,9 +26,15 @@ class Machine:
     def __init__(self, folder: Path, *, user: int) -> None:
         self.checkout, self.path, self._calls = folder / "checkout", folder / "bin", folder / "calls"
         self.path.mkdir()
-        poms = ("kafka/pom.xml", "kafka/zookeeper.xml", "kafka/spark.xml")
+        poms = ("kafka/pom.xml", "kafka/zookeeper.xml", "kafka/spark.xml", "kafka/connect.xml")
+        clients = [
+            path.relative_to(ROOT).as_posix()
+            for folder in ("node", "go", "go/sarama", "go/franz-go", "rust")
+            for path in (ROOT / "kafka/clients" / folder).iterdir()
+            if path.is_file()
+        ]
         client = ("kafka/franz-go/go.mod", "kafka/franz-go/go.sum", "kafka/franz-go/main.go")
-        for name in ("scripts/setup", "constraints.txt", "pyproject.toml", *poms, *client):
+        for name in ("scripts/setup", "constraints.txt", "pyproject.toml", *poms, *client, *clients):
             (self.checkout / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.checkout / name)
         for tool in TOOLS:
@@ -59,7 +65,7 @@ def machine(tmp_path: Path) -> Machine:
 def test_an_unknown_variant_is_refused(machine):
     done = machine.setup("everything")
     assert done.returncode == 1
-    assert "'everything' is not a variant; expected one of: base check demo bench test" in done.stderr
+    assert "'everything' is not a variant; expected one of: base check demo bench test all" in done.stderr
 
 
 def test_the_second_time_nothing_is_installed(machine):
@@ -124,3 +130,39 @@ def test_jars_are_copied_once(machine):
     assert "-f kafka/spark.xml" in spark
     for variant in ("test", "bench", "demo", "check", "base"):
         assert machine.setup(variant).stdout == ""
+
+
+def test_the_clients_of_all_tests_are_built_once(machine):
+    for name in ("java", "javac", "mvn", "kcat", "chromium", "ip", "openssl", "go", "npm", "node"):
+        machine.has(name)
+    lock = "echo 'source = \"the registry of this cargo\"' > Cargo.lock"
+    machine.has("cargo", RECORDED + f'case "$1" in generate-lockfile) {lock} ;; esac\n')
+    done = machine.setup("all")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "-f kafka/connect.xml" in next(call for call in machine.calls if "kafka/connect.xml" in call)
+    assert len([call for call in machine.calls if call.startswith("go build")]) == 2
+    assert len([call for call in machine.calls if call.startswith("npm ci --ignore-scripts")]) == 1
+    assert "cargo build --locked" in machine.calls
+    locked = (machine.checkout / ".cache/rust-client/Cargo.lock").read_text(encoding="utf-8")
+    assert locked.count('source = "the registry of this cargo"\nchecksum = ') == locked.count("checksum = ") > 50
+    for variant in ("all", "test", "base"):
+        assert machine.setup(variant).stdout == ""
+    assert not any(call.startswith(("cargo build", "npm", "go build")) for call in machine.calls)
+
+
+def test_a_changed_client_is_built_again_and_nothing_else(machine):
+    for name in ("java", "javac", "mvn", "kcat", "chromium", "ip", "openssl", "go", "npm", "node", "cargo"):
+        machine.has(name)
+    machine.has("cargo", RECORDED + "echo 'source = 1' > Cargo.lock\n")
+    machine.setup("all")
+    with (machine.checkout / "kafka/clients/go/sarama/main.go").open("a", encoding="utf-8") as file:
+        file.write("// another\n")
+    assert "all is ready" in machine.setup("all").stdout
+    assert not any("pip install" in call for call in machine.calls)
+    assert "go build" in " ".join(machine.calls)
+
+
+def test_lock_files_name_no_registry():
+    for name in ("node/package-lock.json", "go/go.sum", "rust/Cargo.lock"):
+        text = (ROOT / "kafka/clients" / name).read_text(encoding="utf-8")
+        assert not [word for word in ("resolved", "registry", "source =", "crates.io", "proxy.") if word in text], name

@@ -24,7 +24,8 @@ async function tried (version, features) {
       await inTime(attempt())
       found[name] = 'ok'
     } catch (error) {
-      found[name] = `failed: ${error.name}: ${error.message}`
+      const cause = error.errors?.[0] ?? error
+      found[name] = `failed: ${cause.name}: ${cause.message}`
     }
   }
   console.log(JSON.stringify({ version, features: found }))

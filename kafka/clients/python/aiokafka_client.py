@@ -72,7 +72,7 @@ async def group() -> None:
 async def topics() -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=BOOTSTRAP)
     await admin.start()
-    await admin.create_topics([NewTopic(topic_of("made"), 2, -1), NewTopic(topic_of("gone"), 2, -1)])
+    await admin.create_topics([NewTopic(topic_of("made"), 2, 1), NewTopic(topic_of("gone"), 2, 1)])
     await admin.delete_topics([topic_of("gone")])
     await admin.close()
 

@@ -87,7 +87,8 @@ def topics() -> None:
 def configs() -> None:
     option = ConfigEntry("retention.ms", "60000", incremental_operation=AlterConfigOpType.SET)
     wanted = ConfigResource(ResourceType.TOPIC, f"{PREFIX}-configs", incremental_configs=[option])
-    AdminClient(SERVERS).incremental_alter_configs([wanted])[wanted].result(WAIT_S)
+    admin = AdminClient(SERVERS)
+    admin.incremental_alter_configs([wanted])[wanted].result(WAIT_S)
 
 
 tried(

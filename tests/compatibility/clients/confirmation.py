@@ -9,8 +9,8 @@ from tidelog.errors import ErrorCode
 from tidelog.shell.transport import Admin, Consumer
 from tidelog.wire import records
 from tidelog.wire.compression import Compression
-from tidelog.wire.messages.groups.group_admin import ListGroupsRequest
 from tidelog.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.groups.group_admin import ListGroupsRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest
 
@@ -86,9 +86,7 @@ class Left:
 
     def configs(self) -> None:
         name = f"{self._prefix}-configs"
-        wanted = DescribeConfigsResource(
-            resource_type=TOPIC, resource_name=name, configuration_keys=["retention.ms"]
-        )
+        wanted = DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=["retention.ms"])
 
         def is_set() -> bool:
             with Admin(self._bootstrap) as admin:

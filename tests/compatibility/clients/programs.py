@@ -55,9 +55,7 @@ def run(program: Program, *arguments: str) -> dict[str, Any]:
         pytest.fail(f"{program.needs.relative_to(ROOT)} is missing: run scripts/setup all")
     environment = {**os.environ, "NODE_PATH": str(CACHE / "node-clients" / "node_modules"), "NODE_NO_WARNINGS": "1"}
     command = [*program.command, *arguments]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=DONE_WITHIN_S, check=False
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DONE_WITHIN_S, check=False)
     assert done.returncode == 0, f"{command} exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

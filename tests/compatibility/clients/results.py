@@ -16,7 +16,7 @@ def failed(found: dict[str, Any]) -> dict[str, str]:
 def keep(name: str, found: dict[str, Any], *, test: str, rewrite: bool) -> None:
     """Fail if these are not the kept results of this client; with `rewrite`, write them instead."""
     file = FOLDER / f"{name.strip('@').replace('/', '-')}.json"
-    content = {"client": name, "test": test, **found}
+    content = {"client": name, "version": found["version"], "test": test, "features": found["features"]}
     if rewrite:
         file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
