@@ -4,7 +4,8 @@
 - `tidelog_topic`: the name of a new topic on it, for one test.
 - `tidelog`: starts clusters that end with the test: `tidelog(brokers=1, min_insync_replicas=1)`.
 
-After each test that used the session's cluster, faults are healed and brokers that are down are started. The report of
+After each test that used the session's cluster, faults are healed, brokers that are down are started, and clocks that
+were moved on are set back. The report of
 a failed test has what the brokers logged during the test. Every test run in this environment loads this module, so it
 imports Tidelog only when a test needs it.
 """
@@ -114,6 +115,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     if cluster is not None and "tidelog_cluster" in getattr(item, "fixturenames", ()):
         cluster.heal()
         cluster.start()
+        cluster.reset_clock()
         cluster.forget_requests()
         if used:
             cluster.delete_topics(used)

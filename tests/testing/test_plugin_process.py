@@ -19,6 +19,7 @@ def run(pytester):
 
 
 USED = """
+    import time
     import pytest
     from tidelog.shell.transport import Producer
 
@@ -39,7 +40,12 @@ USED = """
         assert tidelog_cluster.leader(tidelog_topic, 2) == 0
         with pytest.raises(ValueError, match="partition 3 of .* does not exist; expected 0 to 2"):
             tidelog_cluster.leader(tidelog_topic, 3)
+        tidelog_cluster.advance_clock(hours=7)
         tidelog_cluster.kill(0)
+
+    def test_the_clock_is_the_machines_again(tidelog_cluster):
+        wall = tidelog_cluster.brokers[0].call(lambda hosted: hosted.parts.clock().wall)
+        assert abs(wall - time.time() * 1000) < 3_600_000
 
     def test_a_killed_broker_is_back_and_topics_are_gone(tidelog_cluster):
         with pytest.raises(ValueError, match="topic '.*' does not exist"):
@@ -56,7 +62,7 @@ USED = """
 
 
 def test_tests_share_a_cluster_and_each_has_its_topic(run):
-    run(USED, ONE_BROKER).assert_outcomes(passed=7)
+    run(USED, ONE_BROKER).assert_outcomes(passed=8)
 
 
 FAILING = """

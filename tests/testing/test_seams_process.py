@@ -150,6 +150,44 @@ def test_a_clock_never_goes_back():
     assert seen == sorted(seen)
 
 
+OVERLAPPING = [
+    (
+        lambda c: c.throttle(10**9),
+        lambda c: c.throttle(2 * 10**9),
+        lambda b: b.wire.bytes_per_s,
+        (10**9, 2 * 10**9, None),
+    ),
+    (lambda c: c.slow_disk(0, ms=1), lambda c: c.slow_disk(0, ms=2), lambda b: b.disk.wait_s, (0.001, 0.002, 0.0)),
+    (lambda c: c.full_disk(0), lambda c: c.full_disk(0), lambda b: b.disk.is_full, (True, True, False)),
+    (lambda c: c.stop_clock(), lambda c: c.stop_clock(), lambda b: b._clock.is_stopped, (True, True, False)),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "seen", "values"), OVERLAPPING)
+def test_of_faults_that_overlap_the_newest_that_lasts_counts(cluster, first, second, seen, values):
+    (broker,) = cluster.brokers
+    for is_first_removed in (True, False):
+        older, newer = first(cluster), second(cluster)
+        assert seen(broker) == values[1]
+        ended, left = (older, newer) if is_first_removed else (newer, older)
+        ended.remove()
+        assert seen(broker) == (values[1] if is_first_removed else values[0])
+        left.remove()
+        assert seen(broker) == values[2]
+
+
+def test_a_clock_that_was_moved_is_set_back_by_a_restart(cluster):
+    (broker,) = cluster.brokers
+    cluster.advance_clock(hours=7)
+    port, thread = broker.port, broker._thread
+    cluster.reset_clock()
+    assert broker._thread is not thread
+    assert (broker.port, broker.is_running, broker.is_clock_moved) == (port, True, False)
+    thread = broker._thread
+    cluster.reset_clock()
+    assert broker._thread is thread, "nothing to do"
+
+
 def test_answers_leave_in_the_order_of_requests():
     def answer(number):
         return [b"\0\0\0\1", bytes([number])]

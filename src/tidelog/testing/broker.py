@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
@@ -35,6 +35,14 @@ PAUSED, PARTITIONED = "paused", "partitioned"
 
 class BrokerCrashed(Exception):
     """A broker failed with an exception; its traceback is on stderr."""
+
+
+class Reach(NamedTuple):
+    """The brokers that a broker cannot reach, and whether it reaches the metadata store, and clients reach it."""
+
+    unreachable: Collection[int]
+    store: bool
+    clients: bool
 
 
 class RecordingLogger(EventLogger):
@@ -188,7 +196,7 @@ class Broker:
             self._pause = None
             self._gate.open(PAUSED)
 
-    def set_unreachable(self, brokers: Collection[int], *, store: bool, clients: bool) -> None:
+    def set_unreachable(self, brokers: Collection[int], store: bool, clients: bool) -> None:
         """Let it reach all but these brokers, and the metadata store and clients or not."""
         self.wire.unreachable = frozenset(brokers)
         self.wire.serves_clients = clients
@@ -206,6 +214,15 @@ class Broker:
     def cut_peer(self, broker: int) -> None:
         """Close the connections that it opened to another broker."""
         self._on_server(lambda server: server.cut_peer(broker))
+
+    @property
+    def is_clock_moved(self) -> bool:
+        return self._clock.is_moved
+
+    def reset_clock(self) -> None:
+        """Set its clock to that of the machine. It must be down."""
+        assert not self.is_running, self
+        self._clock = VirtualClock()
 
     def change_clock(self, change: Callable[[VirtualClock], None]) -> None:
         """Change its clock, and let it do at once what is then due: no request may come in between and be in time."""

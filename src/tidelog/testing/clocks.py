@@ -18,6 +18,11 @@ class VirtualClock:
     def is_stopped(self) -> bool:
         return self._state[1] is not None
 
+    @property
+    def is_moved(self) -> bool:
+        """Whether it differs from the machine's clocks."""
+        return self._state != (0, None)
+
     def now(self) -> Time:
         ahead_ms, stopped_at = self._state
         mono, wall = stopped_at or clock()

@@ -72,6 +72,8 @@ class Lifecycle:
             everywhere = {**self.security.token_options(), **everywhere, **self.security.options()}
         protocol = PROTOCOL if secure else "PLAINTEXT"
         self._faults: list[Fault] = []
+        self._layers: dict[tuple[str, int], dict[Fault, Any]] = {}
+        """What overlapping faults set of a broker, oldest first."""
         self.brokers = [
             Broker(
                 number,

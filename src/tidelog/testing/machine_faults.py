@@ -1,6 +1,7 @@
 """Faults of a cluster's machines: disks, power, clocks; and leaders and in-sync sets moved by hand."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
@@ -30,24 +31,21 @@ class MachineFaults(RequestFaults):
     def full_disk(self, broker: int) -> Fault:
         """Let the broker's disk have no room: nothing new is written, everything is served. Brokers notice within a
         second that there is room again."""
-        disk = self.broker(broker).disk
-        disk.is_full = True
 
-        def end() -> None:
-            disk.is_full = False
+        def fill(each: Broker, full: bool | None) -> None:
+            each.disk.is_full = bool(full)
 
-        return self._add(Fault(end, f"full disk of broker {broker}"))
+        return self._overlay(fill, {self.broker(broker): True}, f"full disk of broker {broker}")
 
     def slow_disk(self, broker: int, ms: float) -> Fault:
         """Let each write and each fsync of the broker take so much longer. A write stops the broker meanwhile."""
         at_least("ms", ms, 0)
-        disk = self.broker(broker).disk
-        disk.wait_s = ms / 1000
 
-        def end() -> None:
-            disk.wait_s = 0.0
+        def slow_down(each: Broker, wait_s: float | None) -> None:
+            each.disk.wait_s = wait_s or 0.0
 
-        return self._add(Fault(end, f"disk of broker {broker} slower by {ms:g} ms"))
+        text = f"disk of broker {broker} slower by {ms:g} ms"
+        return self._overlay(slow_down, {self.broker(broker): ms / 1000}, text)
 
     def lose_unflushed(self, broker: Numbers | None = None) -> None:
         """Cut the power of these brokers, or of all, at the same moment: what no fsync covered is gone. `start` starts
@@ -80,8 +78,22 @@ class MachineFaults(RequestFaults):
         ...     cluster.advance_clock(seconds=10)
         """
         self._check_open()
-        self._change_clocks(VirtualClock.stop)
-        return self._add(Fault(lambda: self._change_clocks(VirtualClock.start), "stopped clock"))
+
+        def hold(each: Broker, stopped: bool | None) -> None:
+            each.change_clock(VirtualClock.stop if stopped else VirtualClock.start)
+
+        return self._overlay(hold, dict.fromkeys(self.brokers, True), "stopped clock")
+
+    def reset_clock(self) -> None:
+        """Set the brokers' clocks to the machine's again. A clock never goes back while its broker runs, so each broker
+        whose clock was moved is restarted."""
+        self._check_open()
+        for each in [each for each in self.brokers if each.is_clock_moved]:
+            was_running = each.is_running
+            each.stop()
+            each.reset_clock()
+            if was_running:
+                self.start(each.id)
 
     def _change_clocks(self, change: Callable[[VirtualClock], None]) -> None:
         for broker in self.brokers:
@@ -131,12 +143,12 @@ class MachineFaults(RequestFaults):
             followers = [number for number in found.replica_nodes if number != found.leader_id]
             raise ValueError(f"broker {strangers[0]} does not follow {topic}-{partition}; expected one of {followers}")
         leader = self.broker(found.leader_id)
-        leader.wire.shunned = out
 
-        def end() -> None:
-            leader.wire.shunned = ()
+        def shun(each: Broker, _: object) -> None:
+            layers: Iterable[Sequence[int]] = self._layers[shun.__qualname__, each.id].values()
+            each.wire.shunned = tuple(chain.from_iterable(layers))
 
-        fault = self._add(Fault(end, f"in-sync set of {topic}-{partition} without {out}"))
+        fault = self._overlay(shun, {leader: out}, f"in-sync set of {topic}-{partition} without {out}")
         for number in out:  # a fetch session that went on would not repeat the position of an idle follower
             self.broker(number).cut_peer(leader.id)
         leader.call(lambda hosted: _expel(hosted, TopicPartition(topic, partition), out))

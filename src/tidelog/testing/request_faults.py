@@ -1,9 +1,10 @@
 """Faults of a cluster's requests and of its network."""
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
 
 from tidelog.testing.answers import METADATA, MORE_ENTRIES
+from tidelog.testing.broker import Broker, Reach
 from tidelog.testing.names import NAMES, api_key, at_least, error_code
 from tidelog.testing.requests import Action, Fault, Request, RequestFault, Scope
 from tidelog.testing.topics import Topics
@@ -12,6 +13,7 @@ from tidelog.wire.refusals import ENTRIES
 
 Names = str | Iterable[str]
 Numbers = int | Iterable[int]
+T = TypeVar("T")
 
 
 class RequestFaults(Topics):
@@ -107,12 +109,12 @@ class RequestFaults(Topics):
         at_least("bytes_per_s", bytes_per_s, 1)
         chosen = self._chosen(broker)
 
-        def slow_down(speed: float | None) -> None:
-            for each in chosen:
-                each.wire.bytes_per_s = speed
+        def set_speed(each: Broker, speed: float | None) -> None:
+            each.wire.bytes_per_s = speed
 
-        slow_down(bytes_per_s)
-        return self._add(Fault(lambda: slow_down(None), f"link of {bytes_per_s:g} bytes/s to {chosen}"))
+        return self._overlay(
+            set_speed, dict.fromkeys(chosen, bytes_per_s), f"link of {bytes_per_s:g} bytes/s to {chosen}"
+        )
 
     def partition(self, *groups: Collection[int], clients: bool = True) -> Fault:
         """Let only brokers of the same group reach each other; brokers that no group names are one more group. Only the
@@ -124,12 +126,14 @@ class RequestFaults(Topics):
         """
         sides = self._sides(groups)
         largest = max(reversed(sides), key=len)
-        for side in sides:
-            for number in side:
-                others = [each.id for each in self.brokers if each.id not in side]
-                self.brokers[number].set_unreachable(others, store=side is largest, clients=clients or side is largest)
-        text = f"partition of {' and '.join(map(str, sides))}"
-        return self._add(Fault(self._join_sides, text))
+        reach = {
+            self.brokers[number]: Reach(
+                [each.id for each in self.brokers if each.id not in side], side is largest, clients or side is largest
+            )
+            for side in sides
+            for number in side
+        }
+        return self._overlay(_set_reach, reach, f"partition of {' and '.join(map(str, sides))}")
 
     def _sides(self, groups: Iterable[Collection[int]]) -> list[set[int]]:
         sides = [{self.broker(number).id for number in ([each] if isinstance(each, int) else each)} for each in groups]
@@ -142,10 +146,6 @@ class RequestFaults(Topics):
         if len(sides) < 2:
             raise ValueError(f"groups: {groups!r} leaves nothing to separate; expected two groups of brokers")
         return sides
-
-    def _join_sides(self) -> None:
-        for broker in self.brokers:
-            broker.set_unreachable((), store=True, clients=True)
 
     def heal(self) -> None:
         """End all faults: paused brokers go on, partitions and full disks end. Brokers that are down stay down:
@@ -178,7 +178,7 @@ class RequestFaults(Topics):
         for broker in self.brokers:
             broker.wire.log.clear()
 
-    def _chosen(self, numbers: Numbers | None) -> "list[Any]":
+    def _chosen(self, numbers: Numbers | None) -> list[Broker]:
         self._check_open()
         if numbers is None:
             return list(self.brokers)
@@ -203,9 +203,29 @@ class RequestFaults(Topics):
         self._add(fault)
         return fault
 
+    def _overlay(self, change: Callable[[Broker, T | None], None], values: Mapping[Broker, T], text: str) -> Fault:
+        """A fault that sets something of brokers, by `change`. Of several that overlap the newest counts, and when it
+        ends the one before."""
+
+        def end() -> None:
+            for broker in values:
+                layers = self._layers[change.__qualname__, broker.id]
+                del layers[fault]
+                change(broker, next(reversed(layers.values()), None))
+
+        fault = Fault(end, text)
+        for broker, value in values.items():
+            self._layers.setdefault((change.__qualname__, broker.id), {})[fault] = value
+            change(broker, value)
+        return self._add(fault)
+
     def _add(self, fault: Fault) -> Fault:
         self._faults.append(fault)
         return fault
+
+
+def _set_reach(broker: Broker, reach: Reach | None) -> None:
+    broker.set_unreachable(*(reach or Reach((), store=True, clients=True)))
 
 
 def _keys(api: Names) -> list[int]:
