@@ -149,8 +149,9 @@ def standing_faults(cluster, evidence):
         assert broker not in evidence.brokers or not evidence.brokers[broker].address, "whom others name is asked"
     for broker in evidence.brokers.keys() - asked.keys():
         yield Subject("broker", str(broker)), {"broker.down"}
-    if not any(host.node.broker.controller.leading for host in asked.values()):
-        yield Subject("cluster"), {"cluster.no-controller"}
+    leading = sum(host.node.broker.controller.leading for host in asked.values())
+    if leading != 1:
+        yield Subject("cluster"), {"cluster.two-controllers" if leading else "cluster.no-controller"}
     for broker, host in asked.items():
         subject = Subject("broker", str(broker))
         replicas = host.node.replicas
