@@ -15,6 +15,9 @@ from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTop
 TOPICS, PARTITIONS = 200, 50
 PATIENCE_MS = 120_000
 MOST_MB = 400
+LIST_MS, FIRST_PAINT_MS, SLOWNESS = 1_000, 500, 20
+"""The limits on a machine that does nothing else, where 100 ms each were measured, and how much slower another one may
+be. `test_limits.py` asserts them in CPU time."""
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +32,11 @@ def many(tmp_path_factory):
                 answer = admin.ask(CreateTopicsRequest(topics=topics, timeout_ms=PATIENCE_MS), timeout_ms=PATIENCE_MS)
                 assert {each.error_code for each in answer.topics} <= {0, 36}, "36: a retry found it created"
         yield cluster
+
+
+def within(request, name, measured_ms, limit_ms):
+    request.node.user_properties.append((name, measured_ms))
+    assert measured_ms <= SLOWNESS * limit_ms, name
 
 
 def resident_mb(process):
@@ -53,7 +61,7 @@ def test_ten_thousand_partitions_are_no_different_from_ten(many, request):
                 location.hash = '#/topics';
                 look();
             })"""
-            request.node.user_properties.append(("list_ms", page.evaluate(measured)))
+            within(request, "list_ms", page.evaluate(measured), LIST_MS)
             page.get_by_text("of 200").wait_for()
             go(page, "topics?find=many-199")
             page.get_by_role("link", name="many-199").click()
@@ -62,7 +70,7 @@ def test_ten_thousand_partitions_are_no_different_from_ten(many, request):
             page.reload()
             page.get_by_role("heading", name="many-199").wait_for()
             paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
-            request.node.user_properties.append(("first_paint_ms", page.evaluate(paint)))
+            within(request, "first_paint_ms", page.evaluate(paint), FIRST_PAINT_MS)
             assert page.locator("main *").count() < 2000, "the page holds one page of the list"
         memory = resident_mb(process)
         request.node.user_properties.append(("resident_mb", memory))

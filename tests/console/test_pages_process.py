@@ -242,7 +242,8 @@ def test_a_secured_cluster_and_a_console_that_only_reads(browser):
 
 
 def test_a_killed_broker_is_seen(browser, filled, address, request):
-    """The last test of this cluster. The moment that the page notes is recorded: on two busy cores 0.4 s."""
+    """The last test of this cluster. The moment that the page notes is recorded, on two busy cores 0.4 s; `test_limits.py`
+    asserts that one beat of the console is enough."""
     with page_at(browser, address) as page:
         page.get_by_text("Healthy").wait_for()
         page.evaluate(
