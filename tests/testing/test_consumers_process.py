@@ -2,35 +2,15 @@
 
 import pytest
 
-from tests.testing.clients import CLIENTS, GROUP_CLIENTS
+from tests.testing.clients import GROUP_CLIENTS
 from tests.waiting import wait_for
 from tidelog.shell.transport import Producer
-from tidelog.testing import Cluster
 from tidelog.wire.messages.groups.classic_group import HeartbeatResponse
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:unclosed:ResourceWarning"),  # of the clients
     pytest.mark.usefixtures("clients_sockets_are_collected"),
 ]
-
-
-@pytest.fixture(scope="module")
-def shared():
-    with Cluster(brokers=3, broker_session_timeout_ms=1000, auto_leader_rebalance_enable=False) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(shared):
-    yield shared
-    shared.heal()
-    shared.start()
-    shared.forget_requests()
-
-
-@pytest.fixture(params=CLIENTS, ids=lambda client: client.name)
-def client(request):
-    return request.param
 
 
 @pytest.fixture

@@ -5,33 +5,13 @@ from threading import Thread
 
 import pytest
 
-from tests.testing.clients import CLIENTS, REQUEST_MS, AioKafka, Confluent, KafkaPython, Sent
+from tests.testing.clients import REQUEST_MS, AioKafka, Confluent, KafkaPython, Sent
 from tests.waiting import wait_for
-from tidelog.testing import Cluster
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:unclosed:ResourceWarning"),  # of the clients
     pytest.mark.usefixtures("clients_sockets_are_collected"),
 ]
-
-
-@pytest.fixture(scope="module")
-def shared():
-    with Cluster(brokers=3, broker_session_timeout_ms=1000, auto_leader_rebalance_enable=False) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(shared):
-    yield shared
-    shared.heal()
-    shared.start()
-    shared.forget_requests()
-
-
-@pytest.fixture(params=CLIENTS, ids=lambda client: client.name)
-def client(request):
-    return request.param
 
 
 @pytest.fixture

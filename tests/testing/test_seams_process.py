@@ -15,17 +15,10 @@ from tidelog.wire.codec import RequestHeader
 
 
 @pytest.fixture(scope="module")
-def one():
+def shared():
     with Cluster(brokers=1) as cluster:
         cluster.create_topic("t")
         yield cluster
-
-
-@pytest.fixture
-def cluster(one):
-    yield one
-    one.heal()
-    one.forget_requests()
 
 
 def send(cluster, *values, topic="t", **options):
