@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tidelog.cli.replica_states import replica_states
-from tidelog.cli.status import rich_table
+from tidelog.cli.status.status_command import rich_table
 from tidelog.shell.transport import Admin, Producer
 from tidelog.testing import Cluster
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from tests.waiting import wait_for
 from tidelog.cli.admin_requests import connect
 from tidelog.cli.replica_states import ReplicaState, replica_states
-from tidelog.cli.status import changed_states, print_changes, rich_table
-from tidelog.cli.status_screen import Screen, View, split_keys
+from tidelog.cli.status.status_command import changed_states, print_changes, rich_table
+from tidelog.cli.status.status_screen import Screen, View, split_keys
 from tidelog.model import TopicPartition
 from tidelog.testing import Cluster
 

@@ -123,7 +123,9 @@ COMMANDS = {
     "produce": Command("tidelog.cli.console.produce:produce", "Send lines of standard input as records."),
     "consume": Command("tidelog.cli.console.consume:consume", "Print records as lines."),
     "dump-log": Command("tidelog.cli.dump_log:dump_log", "Dump the files of a log directory."),
-    "status": Command("tidelog.cli.status:status", "Show each replica's log end offset, high watermark and lag."),
+    "status": Command(
+        "tidelog.cli.status.status_command:status", "Show each replica's log end offset, high watermark and lag."
+    ),
     "console": Command("tidelog.console.console_command:console", "Serve a web console for the cluster."),
     "explain": Command("tidelog.cli.explain.explain_command:explain", "Diagnose the cluster and suggest fixes."),
     "metadata": Command("tidelog.cli.metadata:metadata", "Inspect, edit, export and import cluster metadata."),

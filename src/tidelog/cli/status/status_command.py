@@ -16,8 +16,8 @@ from tidelog.cli.replica_states import ReplicaState
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tidelog.cli.status_screen import Screen, View
-    from tidelog.cli.status_views import Queries
+    from tidelog.cli.status.status_screen import Screen, View
+    from tidelog.cli.status.status_views import Queries
 
 TIMEOUT_MS = 5_000
 
@@ -63,7 +63,7 @@ def status(**given: Any) -> None:
     """Show each replica's log end offset, high watermark and lag, and each partition's leader, epoch and ISR."""
     _check(given)
     from tidelog.cli.admin_requests import connect
-    from tidelog.cli.status_views import Queries
+    from tidelog.cli.status.status_views import Queries
     from tidelog.errors import ApiError
 
     with connect(given["bootstrap_server"], given["command_config"], timeout_ms=TIMEOUT_MS) as admin:
@@ -151,8 +151,8 @@ def print_changes(query: QueryReplicas, interval_s: float) -> None:
 
 def rich_table(states: Sequence[ReplicaState]) -> "Table":
     """All these replicas for rich, without keys."""
-    from tidelog.cli.status_screen import Screen
-    from tidelog.cli.status_views import replica_view
+    from tidelog.cli.status.status_screen import Screen
+    from tidelog.cli.status.status_views import replica_view
 
     table = drawn(replica_view(states), Screen(("replicas",), height=len(states)))
     table.caption = None
@@ -163,8 +163,8 @@ def redraw(queries: "Queries", first: str, interval_s: float) -> None:
     """Redraw the table on the terminal, and obey keys, until `q`; the last rows stay while no broker answers."""
     from rich.live import Live
 
-    from tidelog.cli.status_screen import Screen, split_keys
-    from tidelog.cli.status_views import VIEWS, Keyboard
+    from tidelog.cli.status.status_screen import Screen, split_keys
+    from tidelog.cli.status.status_views import VIEWS, Keyboard
     from tidelog.errors import ApiError
 
     screen = Screen(VIEWS, view=VIEWS.index(first))

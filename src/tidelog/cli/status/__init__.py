@@ -1,0 +1,1 @@
+"""`tidelog status`: the command, its views, and the screen that `--watch` redraws."""
