@@ -83,7 +83,7 @@ def named(name: str, help_text: str) -> Callable[[Function], Function]:
     "--operation", type=Operation(), multiple=True, help="Operation to allow or deny (default: All). Repeatable."
 )
 @principal_option("allow-principal", "Principal that is allowed, such as User:alice. Repeatable.")
-@principal_option("deny-principal", "Principal that is denied, whatever else is allowed. Repeatable.")
+@principal_option("deny-principal", "Principal to deny, even if another ACL allows it. Repeatable.")
 @named("allow-host", "Address from which the principals are allowed (default: *). Repeatable.")
 @named("deny-host", "Address from which the principals are denied (default: *). Repeatable.")
 @principal_option("principal", "Principal whose ACLs are listed. Repeatable.")

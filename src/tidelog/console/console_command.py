@@ -44,8 +44,8 @@ PORT = 8080
 def console(**given: Any) -> None:
     """Serve a web console for a Tidelog or Kafka cluster.
 
-    Prints the console's address with a token, which is new at each start. Whoever has it may see all that the client
-    options of --command-config may see, and with --allow-changes also change it.
+    Prints the console's address with a token, which is new at each start. Anyone with the token can see what the user
+    of --command-config can see and, with --allow-changes, change it.
     """
     if given["key"] and not given["certificate"]:
         raise click.UsageError("--key requires --certificate.")

@@ -1,4 +1,4 @@
-"""What the page is told of an error, whichever it is: a status and a sentence."""
+"""The status and the sentence with which the console answers an error."""
 
 import traceback
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""Records as JSON for the page, and as lines of JSON or CSV for a file. Whatever is in them stays data."""
+"""Records as JSON for the page, and as lines of JSON or CSV for a file. Their content is never interpreted."""
 
 import csv
 import io

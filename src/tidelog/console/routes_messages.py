@@ -196,7 +196,7 @@ def _matcher(query: Query) -> Callable[[Read], bool]:
 
 
 def _pattern(text: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes], bool]:
-    """RE2 takes linear time, whatever the pattern, and releases the interpreter's lock while it searches, so that the
+    """RE2 takes linear time for any pattern, and releases the interpreter's lock while it searches, so that the
     server goes on."""
     import re2
 

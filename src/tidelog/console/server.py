@@ -117,7 +117,7 @@ def _plain(name: str) -> str:
 
 
 class Server(uvicorn.Server):
-    """Tells `started` when it serves."""
+    """Calls `started` once it serves."""
 
     def __init__(self, config: uvicorn.Config, started: Any) -> None:
         super().__init__(config)

@@ -28,7 +28,7 @@ SHOWN = 9
 
 @dataclass(slots=True)
 class _Replica:
-    """What is known of a replica as the story goes on; `end` is None before anybody has told it."""
+    """What is known of a replica as the story goes on; `end` is None until a broker has reported it."""
 
     broker: int
     alive: bool = True
@@ -63,10 +63,10 @@ async def last_election(console: Console, query: Query) -> Any:
     if partition is None:
         raise Refused(HTTPStatus.NOT_FOUND, f"Partition {name} does not exist any more.")
     events, _ = await console.blocking(partition_events, console.bridged, str(name))
-    told = events or [each for each in console.observer.events if _is_about(each, name)]
+    shown = events or [each for each in console.observer.events if _is_about(each, name)]
     positions = await console.observer.positions({broker: [name] for broker in partition.replica_nodes})
     found = {broker: own[name] for broker, own in positions.items() if name in own}
-    return [to_json(playback(name, partition.replica_nodes, told, found, event.wall_ms))]
+    return [to_json(playback(name, partition.replica_nodes, shown, found, event.wall_ms))]
 
 
 def _most_telling(console: Console, elections: Sequence[BrokerEvent]) -> BrokerEvent:
@@ -118,7 +118,7 @@ def playback(
 
 
 def _begin(scene: _Scene, events: Iterable[BrokerEvent]) -> None:
-    """How it was before the first event, as far as the events tell it."""
+    """How it was before the first event, as far as the events show it."""
     for event in events:
         if event.kind in ("partition.elected", "isr.change"):
             scene.isr = list(event.fields.get("previous_isr", ()))
@@ -148,7 +148,7 @@ def _changed(scene: _Scene, fields: Mapping[str, Any], _broker: int) -> None:
 
 
 def _placed(scene: _Scene, fields: Mapping[str, Any], broker: int) -> None:
-    """A broker tells its place when it begins to lead or to follow."""
+    """A broker reports its offsets when it begins to lead or to follow."""
     replica = scene.replicas.get(broker)
     if replica is not None:
         replica.alive, replica.end, replica.high_watermark = True, int(fields["end"]), int(fields["high_watermark"])
@@ -215,6 +215,6 @@ def _view(scene: _Scene, replica: _Replica, base: int) -> ReplicaView:
 
 
 def _epoch_at(scene: _Scene, offset: int) -> int:
-    """The epoch of an offset, as far as elections tell it."""
+    """The epoch of an offset, as far as elections show it."""
     found = [epoch for epoch, first in scene.epochs if first <= offset]
     return found[-1] if found else max(0, scene.epochs[0][0] - 1 if scene.epochs else scene.epoch)

@@ -1,4 +1,4 @@
-"""What the console knows of a cluster at one time, from Metadata, and what two such views tell of the time between."""
+"""What the console knows of a cluster at one time, from Metadata, and what changed between two such views."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

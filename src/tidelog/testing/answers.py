@@ -111,7 +111,7 @@ def encoded(header: RequestHeader, response: Any) -> Sequence[Part]:
 
 
 def with_code(header: RequestHeader, answer: Sequence[Part], code: ErrorCode) -> Sequence[Part]:
-    """A Metadata answer with this code for each of its topics. Its brokers stay: a client that is told of none forgets
+    """A Metadata answer with this code for each of its topics. Its brokers stay: a client that receives none forgets
     all that it knew."""
     frame = b"".join(part for part in answer if not isinstance(part, FileSlice))
     _, response = decode_response(METADATA, header.api_version, memoryview(frame)[4:])

@@ -30,7 +30,7 @@ WITH_NAMES = 9
 
 
 class Assertions(MachineFaults):
-    """What `Cluster` tells about its records and groups."""
+    """What `Cluster` reports about its records and groups."""
 
     def records(
         self, topic: str, partition: int | None = None, *, isolation_level: str = "read_uncommitted"

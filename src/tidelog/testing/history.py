@@ -1,4 +1,4 @@
-"""A history that a test fills with what its own clients were told, for the history checker."""
+"""A history that a test fills with the answers that its clients received, for the history checker."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ LOSSES = frozenset({LOST, MISMATCH, UNSEEN, VANISHED})
 
 
 class History:
-    """What clients were told about records. Values must differ within a partition. Any thread may call it.
+    """The answers that clients received about records. Values must differ within a partition. Any thread may call it.
 
     >>> history = History()
     >>> producer.produce("orders", b"order 1", on_delivery=history.delivered)
@@ -50,11 +50,11 @@ class History:
         return sorted({topic for topic, _ in self._partitions})
 
     def acknowledged(self, topic: str, partition: int, offset: int, value: "bytes | str | None") -> None:
-        """A producer was told that this record is stored at this offset."""
+        """A producer received the answer that this record is stored at this offset."""
         self._add(SEND, OK, topic, partition, offset, value)
 
     def failed(self, topic: str, partition: int, value: "bytes | str | None") -> None:
-        """A producer was told that this record is not stored, and was told so by a broker. Do not call it for
+        """A broker has answered that this record is not stored. Do not call it for
         timeouts, after which a record may be stored."""
         self._add(SEND, FAIL, topic, partition, None, value)
 

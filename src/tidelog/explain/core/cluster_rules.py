@@ -101,9 +101,9 @@ def deletion_finding(evidence: Evidence, topic: str) -> Finding:
     is_late = marked is not None and evidence.now_ms - marked.wall_ms > DELETION_MS
     severity: Severity = "warning" if because or is_late else "note"
     if not because:
-        because.append(
-            f"{broker_list(waiting).capitalize()} has not confirmed it yet." if waiting else "It is going on."
-        )
+        have = "has" if len(waiting) == 1 else "have"
+        brokers = f"{broker_list(waiting).capitalize()} {have} not confirmed it yet."
+        because.append(brokers if waiting else "It is in progress.")
     return Finding(severity, "topic.deletion-waits", subject, says, because, helps)
 
 

@@ -81,7 +81,7 @@ def storage(evidence: Evidence, partition: PartitionEvidence) -> Iterator[Findin
         yield Finding("error", "partition.storage-failed", _subject(partition), says, because, helps)
         return
     says = f"Writes fail with KAFKA_STORAGE_ERROR: log directory {folder.path} of its leader, broker {leader}, is full."
-    because = ["Producers retry until delivery.timeout.ms. What it holds can be read."]
+    because = ["Producers retry until delivery.timeout.ms. Existing records can still be read."]
     helps = free_space(evidence.brokers[leader], folder)
     yield Finding("error", "partition.storage-full", _subject(partition), says, because, helps)
 

@@ -80,7 +80,7 @@ def start(evidence: Evidence, broker: int) -> Advice:
 
 def free_space(seen: BrokerEvidence, folder: LogDir) -> list[Advice]:
     return [
-        Advice(f"Free space on the disk of {folder.path}, broker {seen.id}; it goes on within a second."),
+        Advice(f"Free space on the disk of {folder.path}, broker {seen.id}; writes resume within a second."),
         Advice("To see which replicas are large:", f"log-dirs --describe --broker-list {seen.id}"),
     ]
 

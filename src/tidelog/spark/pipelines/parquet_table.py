@@ -2,7 +2,8 @@
 
 The sink's log, `_spark_metadata`, names the files of each batch. Spark reads the files in the log only; other readers
 may see part of a batch, and files of attempts that failed. Batches have the numbers of the query's checkpoint: the sink
-skips a number that is in its log, whoever wrote it, so a table belongs to one query, whose ID is stored beside the log.
+skips a batch whose number is in its log, even if another query wrote it. So a table belongs to one query; its ID is
+stored beside the log.
 """
 
 import json

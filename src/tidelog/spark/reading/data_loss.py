@@ -50,12 +50,12 @@ def resume_offsets(losses: Losses, lookup: OffsetLookup, start: QueryOffset, end
     lookup.check_topics(start)
     gone = start.offsets.keys() - end.offsets.keys()
     if gone:
-        losses.report(f"partitions {listed(gone)} are gone, and with them whatever was not read yet")
+        losses.report(f"partitions {listed(gone)} are gone, with their unread records")
     recreated = {topic for topic, known in start.ids.items() if end.ids.get(topic, known) != known}
     if recreated:
         losses.report(
             f"topic {', '.join(sorted(recreated))} was deleted and created again since it was read"
-            " (its id is another), and with it went whatever was not read yet"
+            " (it has another ID), and its unread records are gone"
         )
     kept = {name: at for name, at in start.offsets.items() if name in end.offsets and name.topic not in recreated}
     fresh = lookup.earliest(end.offsets.keys() - kept.keys())
