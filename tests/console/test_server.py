@@ -245,7 +245,7 @@ def test_changes_with_leave(cluster):
                 await asking.post("topics/partitions", {"topic": "made", "confirm": "made", "partitions": 3})
             ).status == 200
             assert (await asking.post("topics/delete", {"topic": "made", "confirm": "made"})).status == 200
-            assert (await asking.get("topic", topic="made")).status == 404
+            await until(lambda: asking.get("topic", topic="made"), lambda found: found.status == 404, "it to be gone")
 
     asyncio.run(run())
 

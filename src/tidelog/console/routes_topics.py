@@ -1,6 +1,7 @@
 """Topics: the list, one topic with its replicas live, options, and changes."""
 
 import asyncio
+import time
 from http import HTTPStatus
 from typing import Any
 
@@ -24,6 +25,7 @@ from tidelog.wire.messages.topics.topic_changes import (
 )
 
 TIMEOUT_MS = 30_000
+SEEN_S, SEEN_PAUSE_S = 10.0, 0.1
 PAGE_SIZE = 50
 MOST_PARTITIONS_SHOWN = 100
 RESOURCES = {"topic": TOPIC, "broker": BROKER, "group": GROUP}
@@ -157,12 +159,12 @@ def _names(console: Console) -> Any:
 
 
 async def _seen(console: Console, is_seen: Any) -> None:
-    """Wait for a moment until the page will show what was changed."""
-    for _ in range(20):
+    """Wait until the page will show what was changed; not for ever, because it was changed in any case."""
+    until = time.monotonic() + SEEN_S
+    await console.observer.refresh()
+    while not is_seen() and time.monotonic() < until:
+        await asyncio.sleep(SEEN_PAUSE_S)
         await console.observer.refresh()
-        if is_seen():
-            return
-        await asyncio.sleep(0.1)
 
 
 def _check(result: Any) -> None:
