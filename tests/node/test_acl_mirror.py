@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.controller import acl_tree
-from tidelog.node import acl_mirror
+from tidelog.node import mirror
 from tidelog.node.acl_mirror import AclMirror
 from tidelog.ports import Create, Delete, Read, StoreResult, Write
 from tidelog.security.acls import (
@@ -179,7 +179,7 @@ def test_a_notification_that_nobody_can_read_has_everything_read():
 
 
 def test_many_resources_are_read_in_parts(monkeypatch):
-    monkeypatch.setattr(acl_mirror, "READS", 2)
+    monkeypatch.setattr(mirror, "READS", 2)
     ground = Ground()
     for pattern in PATTERNS:
         ground.write(pattern, ACLS)

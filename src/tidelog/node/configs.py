@@ -1,38 +1,30 @@
-"""The mirror of the tree's `/config` on this broker: explicit values of every entity, kept by a watch.
+"""The mirror of the tree's `/config` on this broker: explicit values of every entity.
 
-The watch fires when anything changes at or below `/config`. What changed follows from the entities that were added or
-removed, and from the notifications below `/config/changes`, of which only the latest are kept: after a gap everything
-is read. A topic that is deleted and created again between two reads is not noticed; a broker that gets a replica of it
-reads its options again.
+What changed follows from the entities that were added or removed, and from the notifications. A topic that is deleted
+and created again between two reads is not noticed; a broker that gets a replica of it reads its options again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 from urllib.parse import unquote
 
 from tidelog.config.quotas import Entity, entity_at, node_name
 from tidelog.controller import tree
 from tidelog.controller.config_values import read_values
-from tidelog.ports import Children, Node, Operation, Read, StoreResult, Watch
+from tidelog.node.mirror import Mirror, Steps, Submit, asked, names_of
+from tidelog.ports import Children, Node
 
-Submit = Callable[[Sequence[Operation], Callable[[StoreResult], None]], None]
-
-_QUERIES: Sequence[Operation] = (
-    Watch(tree.CONFIG),  # first, so that a change after the lists is noticed
-    Children(tree.CONFIG_CHANGES),
-    *(Children(f"{tree.CONFIG}/{kind}") for kind in tree.CONFIGURED),
-)
 _QUOTAS = ("users", "clients", "ips")
 _WITHOUT_NOTIFICATION = ("topics", "brokers")
 """Entities that are added and removed without a notification; the others are created with one, and stay."""
 
 
-class ConfigMirror:
-    """`submit` sends queries to the store and calls back within the node.
+class ConfigMirror(Mirror[str]):
+    """`on_topic`, `on_broker` and `on_quotas` are called on changes; a group's options are looked up when needed."""
 
-    `on_topic`, `on_broker` and `on_quotas` are called on changes; a group's options are looked up when they are needed.
-    """
+    watched = (tree.CONFIG,)
+    changes = (tree.CONFIG_CHANGES,)
+    lists = tuple(f"{tree.CONFIG}/{kind}" for kind in tree.CONFIGURED)
 
     def __init__(
         self,
@@ -42,16 +34,16 @@ class ConfigMirror:
         on_broker: Callable[[], None],
         on_quotas: Callable[[], None],
     ) -> None:
-        self._submit = submit
+        super().__init__(submit)
         self._on_topic = on_topic
         self._on_broker = on_broker
         self._on_quotas = on_quotas
         self._values: dict[str, dict[str, str]] = {}
         """By the entity's path below `/config`."""
-        self._seen = -1
-        """The latest notification that is reflected here."""
-        self._read_all = True
-        self._is_reading = self._read_again = self._quotas_changed = False
+        self._quotas_changed = False
+        self._existing: dict[str, set[str]] = {}
+        """The entities that are listed, by kind."""
+        self._new: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<configs of {len(self._values)} entities, seen {self._seen}>"
@@ -95,45 +87,19 @@ class ConfigMirror:
         entity, values = entity_at(path), self._values.get(path)
         return (entity, _numbers(values)) if entity and values else None
 
-    def start(self) -> None:
-        """A session began: changes since the last one were missed."""
-        self._read_all = True
-        self.changed(tree.CONFIG)
-
-    def changed(self, path: str) -> None:
-        """A store event: something changed at or below `path`."""
-        if path != tree.CONFIG:
-            return
-        if self._is_reading:
-            self._read_again = True
-        else:
-            self._read_changes()
-
     def read(self, paths: Sequence[str], then: Callable[[], None]) -> None:
         """Read these entities' nodes into the mirror, then call `then`."""
-        if not paths:
-            then()
-            return
 
-        def take(result: StoreResult) -> None:
-            if result.outcome == "unknown":
-                self._submit([Read(path) for path in paths], take)
-                return
-            for path, value in zip(paths, result.values, strict=True):
-                self._take(path.removeprefix(f"{tree.CONFIG}/"), value if isinstance(value, Node) else None)
+        def steps() -> Steps[None]:
+            yield from self._read_nodes([path.removeprefix(f"{tree.CONFIG}/") for path in paths])
             then()
 
-        self._submit([Read(path) for path in paths], take)
+        self._run(steps())
 
-    def _read_changes(self) -> None:
-        self._is_reading, self._read_again = True, False
-        self._submit(_QUERIES, self._listed)
+    def _change_path(self, changes: str, number: int) -> str:  # noqa: ARG002 (there is only one)
+        return tree.config_change_path(number)
 
-    def _listed(self, result: StoreResult) -> None:
-        if result.outcome != "ok":
-            self._read_changes()
-            return
-        changes, *lists = (names_of(value) for value in result.values[1:])
+    def _listed(self, lists: Sequence[Sequence[str]]) -> None:
         listed = {
             kind: {f"{kind}/{name}" for name in found} for kind, found in zip(tree.CONFIGURED, lists, strict=True)
         }
@@ -141,81 +107,46 @@ class ConfigMirror:
         known = {entity for entity in self._values if entity.startswith(_WITHOUT_NOTIFICATION)}
         for entity in known - existing:
             self._take(entity, None)
-        numbers = tree.change_numbers(changes)
-        fresh, missed, self._seen = tree.unseen(numbers, self._seen)
-        if self._read_all or missed:
-            self._read_all = False
-            self._read_everything(set().union(*listed.values()), sorted(listed["users"]), numbers)
-        else:
-            self._read_notified([tree.config_change_path(number) for number in fresh], existing - known, numbers)
+        self._existing, self._new = listed, existing - known
 
-    def _read_everything(self, existing: set[str], users: Sequence[str], numbers: list[int]) -> None:
-        """Read everything listed, and the quotas of users' clients, which are one level deeper."""
-
-        def listed(result: StoreResult) -> None:
-            if result.outcome != "ok":
-                self._read_all = True
-                self._read_changes()
-                return
-            found = {
-                f"{user}/clients/{name}"
-                for user, value in zip(users, result.values, strict=True)
-                for name in names_of(value)
-            }
-            for entity in [entity for entity in self._values if entity not in existing | found]:
+    def _wanted(self, named: Sequence[tuple[str, bytes]] | None) -> Steps[Sequence[str]]:
+        if named is None:
+            existing = set().union(*self._existing.values()) | (yield from self._clients_of_users())
+            for entity in [entity for entity in self._values if entity not in existing]:
                 self._take(entity, None)
-            self._finish(existing | found, numbers)
+            return sorted(existing)
+        entities = {tree.parse_config_change(data) for _, data in named}
+        return sorted(self._new | {entity for entity in entities if entity is not None})
 
-        if users:
-            self._submit([Children(f"{tree.CONFIG}/{user}/clients") for user in users], listed)
-        else:
-            listed(StoreResult("ok"))
+    def _clients_of_users(self) -> Steps[set[str]]:
+        """The quotas of users' clients, which are one level deeper."""
+        users = sorted(self._existing["users"])
+        if not users:
+            return set()
+        lists = yield from asked([Children(f"{tree.CONFIG}/{user}/clients") for user in users])
+        return {f"{user}/clients/{name}" for user, names in zip(users, lists, strict=True) for name in names_of(names)}
 
-    def _read_notified(self, notifications: list[str], new: set[str], numbers: list[int]) -> None:
-        """Read the entities that the notifications name, and new ones."""
+    def _path(self, name: str) -> str:
+        return f"{tree.CONFIG}/{name}"
 
-        def named(result: StoreResult) -> None:
-            if any(not isinstance(value, Node) for value in result.values) or result.outcome != "ok":
-                self._read_all = True  # a notification went while we looked
-                self._read_changes()
-                return
-            entities = {tree.parse_config_change(value.data) for value in result.values if isinstance(value, Node)}
-            self._finish(new | {entity for entity in entities if entity is not None}, numbers)
+    def _finished(self) -> None:
+        if self._quotas_changed:
+            self._quotas_changed = False
+            self._on_quotas()
 
-        if notifications:
-            self._submit([Read(path) for path in notifications], named)
-        else:
-            self._finish(new, numbers)
-
-    def _finish(self, entities: Iterable[str], numbers: Sequence[int]) -> None:
-        def done() -> None:
-            self._seen = numbers[-1] if numbers else -1
-            self._is_reading = False
-            if self._quotas_changed:
-                self._quotas_changed = False
-                self._on_quotas()
-            if self._read_again:
-                self._read_changes()
-
-        self.read(sorted(f"{tree.CONFIG}/{entity}" for entity in entities), done)
-
-    def _take(self, entity: str, node: Node | None) -> None:
-        before = self._values.pop(entity, {})
+    def _take(self, name: str, node: Node | None) -> None:
+        before = self._values.pop(name, {})
         if node is not None:
-            self._values[entity] = read_values(entity, node.data)
-        if self._values.get(entity, {}) == before:
+            self._values[name] = read_values(name, node.data)
+        if self._values.get(name, {}) == before:
             return
-        kind, _, name = entity.partition("/")
+        kind, _, rest = name.partition("/")
         if kind == "topics":
-            self._on_topic(name)
+            self._on_topic(rest)
         elif kind == "brokers":
             self._on_broker()
         elif kind in _QUOTAS:
             self._quotas_changed = True  # reported once, when everything is read
-
-
-def names_of(value: Any) -> Sequence[str]:
-    return [] if value is None else [str(name) for name in value]
 
 
 def _numbers(values: Mapping[str, str]) -> dict[str, float]:
