@@ -25,9 +25,10 @@ from cramjam import snappy
 from tests.compatibility.differential.batches import batch, seal, with_field
 from tests.compatibility.differential.side import Side
 from tests.compatibility.differential.wire import CLOSED, Connection
-from tests.fuzz import large
+from tests.fuzz import large, turns
 from tests.fuzz.hostile import shoot
 from tests.fuzz.large import LARGE, Deletion, Million
+from tests.fuzz.turns import LongestTurn
 from tests.processes import Processes
 from tidelog.api.registry import APIS
 from tidelog.shell.child import Child
@@ -47,16 +48,18 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Cost:
-    """`cpu_s` and `memory` (peak bytes above idle) of the broker, and the canary's latencies in ms."""
+    """`cpu_s`, `turn_ms` (the longest turn of the event loop, as processor time) and `memory` (peak bytes above idle)
+    of the broker, and the canary's latencies in ms."""
 
     name: str
     cpu_s: float = 0.0
+    turn_ms: float = 0.0
     memory: int = 0
     latencies: list[float] = field(default_factory=list)
     outcome: str = ""
 
     def __str__(self) -> str:
-        parts = f"cpu {self.cpu_s:6.2f} s  memory {self.memory / MEGABYTE:6.0f} MB"
+        parts = f"cpu {self.cpu_s:6.2f} s  turn {self.turn_ms:6.1f} ms  memory {self.memory / MEGABYTE:6.0f} MB"
         canary = f"canary p50 {self.at(0.5):6.1f} p99 {self.at(0.99):6.1f} max {self.at(1):6.1f} ms"
         return f"{self.name:28} {parts}  {canary} ({len(self.latencies)})  {self.outcome}"
 
@@ -68,8 +71,9 @@ class Cost:
 class Target:
     """The broker under attack. `seconds` is how long an attack that only holds connections goes on."""
 
-    def __init__(self, child: Child, seconds: float) -> None:
+    def __init__(self, child: Child, seconds: float, longest_turn: LongestTurn) -> None:
         self.child = child
+        self.longest_turn = longest_turn
         self.port = child.port
         self.seconds = seconds
         self.idle_bytes = 0
@@ -118,12 +122,14 @@ def measure(target: Target, name: str, attack: Callable[[Target], str] | None = 
     stop.wait(0.3)
     cost.latencies.clear()
     target.forget_peak()
+    target.longest_turn.ns = 0
     idle, before = target.peak_bytes, target.cpu_s
     try:
         cost.outcome = attack(target)
     finally:
         cost.cpu_s = target.cpu_s - before
         cost.memory = max(0, target.peak_bytes - idle)
+        cost.turn_ms = target.longest_turn.ns / 1e6
         stop.set()
         thread.join()
     return cost
@@ -144,8 +150,12 @@ def attacked(seconds: float = 5.0, **options: str) -> Iterator[Target]:
     overrides = {name.replace("_", "."): value for name, value in options.items()}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attacked-")))
-        running = stack.enter_context(Processes(folder, brokers=1, port=0, overrides=overrides))
-        yield Target(running.children[0], seconds)
+        running = Processes(folder, brokers=1, port=0, overrides=overrides)
+        file = folder / "longest-turn"
+        running.children[0].prefix = (sys.executable, turns.__file__, str(file))
+        longest_turn = LongestTurn(file)
+        stack.enter_context(running)
+        yield Target(running.children[0], seconds, longest_turn)
 
 
 # Attacks on connections.
