@@ -7,10 +7,12 @@ from collections import Counter
 from typing import Any, Protocol
 
 from tests.node import largest
+from tests.waiting import wait_for
 from tidelog.api.parts import MOST_ENTRIES, MOST_OF, MOST_WHOLE, splitting
 from tidelog.api.registry import APIS
 from tidelog.errors import ProtocolViolation
 from tidelog.wire import codec
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tidelog.wire.messages.topics.topic_changes import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -161,7 +163,11 @@ class Creation:
 
     def __call__(self, target: Attacked) -> str:
         made = [CreatableTopic(name=name, num_partitions=self.partitions, replication_factor=1) for name in self.names]
-        return _answered(target, CreateTopicsRequest(topics=made, timeout_ms=TIMEOUT_MS), "topics")
+        outcome = _answered(target, CreateTopicsRequest(topics=made, timeout_ms=TIMEOUT_MS), "topics")
+        # The answer comes after two seconds at the latest; a topic is known when all of its replicas are there.
+        last = MetadataRequest(topics=[MetadataRequestTopic(name=self.names[-1])], allow_auto_topic_creation=False)
+        wait_for(lambda: "codes {0: 1}" in _answered(target, last, "topics"), "all replicas", TIMEOUT_MS / 1000)
+        return outcome
 
     @property
     def names(self) -> list[str]:

@@ -34,11 +34,11 @@ from tidelog.wire.messages.cluster.controller_pushes import (
 T = TypeVar("T")
 
 RETRY_MS = 50
-MOST, MOST_NEW = 100, 20
+MOST, MOST_NEW = 50, 20
 """Partitions in one request, and while there are new ones, whose replicas it takes a millisecond to make: a broker
 serves others between two requests. Metadata is not split: clients would see a topic that grows."""
 PAUSE_MS = 1
-"""Between two of them; a broker's requests to itself would be one turn otherwise."""
+"""After a request with that many partitions; a broker's requests to itself would be one turn otherwise."""
 EPOCH_DURING_DELETE = -2
 """The leader epoch in a StopReplica that deletes the topic: above every epoch."""
 
@@ -46,13 +46,12 @@ Kind = Literal["roles", "metadata", "deletions"]
 
 
 class Flight(NamedTuple):
-    """The request in flight, with its partitions in case it is sent again. `is_cut`: there are more of its kind."""
+    """The request in flight, with its partitions in case it must be sent again."""
 
     token: int
     kind: Kind
     partitions: Mapping[Partition, Any]
     full: bool = False
-    is_cut: bool = False
 
 
 @dataclass(slots=True)
@@ -180,11 +179,10 @@ class Pushes:
     def _request(self, queue: Queue, kind: Kind, number: int) -> PeerRequest:
         request: Any
         partitions: dict[Partition, Any]
-        is_full, is_cut = kind == "metadata" and queue.full, False
+        is_full = kind == "metadata" and queue.full
         if kind == "roles":
             partitions, queue.roles = _split(queue.roles, MOST_NEW if queue.created else MOST)
             request = self._leader_and_isr(queue, number, partitions)
-            is_cut = bool(queue.roles)
         elif kind == "metadata":
             partitions, queue.metadata = queue.metadata, {}
             request = self._update_metadata(queue, number, partitions)
@@ -192,8 +190,7 @@ class Pushes:
         else:
             partitions, queue.deletions = _split(queue.deletions, MOST)
             request = self._stop_replica(queue, number, partitions)
-            is_cut = bool(queue.deletions)
-        queue.flight = Flight(number, kind, partitions, full=is_full, is_cut=is_cut)
+        queue.flight = Flight(number, kind, partitions, full=is_full)
         return PeerRequest(queue.broker, request, "controller", number)
 
     def _leader_and_isr(self, queue: Queue, number: int, partitions: Iterable[Partition]) -> LeaderAndIsrRequest:
@@ -275,7 +272,7 @@ class Pushes:
             queue.retry_at = now + RETRY_MS
             _requeue(queue, flight)
             return Answered(queue.broker, flight.kind, flight.partitions, {}, failed=True, code=code)
-        if flight.is_cut:
+        if len(flight.partitions) >= MOST_NEW:
             queue.retry_at = now + PAUSE_MS
         errors = self._errors(flight, response)
         if flight.kind == "roles":

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.controller import tree
 from tidelog.controller.controller_term import ControllerTerm
-from tidelog.controller.journal import CHUNK, Group, Steps, chunks, submit
+from tidelog.controller.journal import CHUNK, Group, Slices, Steps, chunks, submit
 from tidelog.controller.pushes import Answered
 from tidelog.controller.state import Partition, Topic
 from tidelog.errors import ApiError, ErrorCode
@@ -118,9 +118,11 @@ def delete_topics(
             responses=[DeletableTopicResult(name=name, topic_id=id_, error_code=code) for name, id_ in requested]
         )
     results, topics = resolve(term, request)
+    slices = Slices()
     for chunk in chunks(topics):
         yield [Create(tree.delete_path(topic.name)) for topic in chunk]
         for topic in chunk:
+            yield from slices.count()
             term.report("topic.deleting", topic=topic.name, topic_id=id_text(topic.id))
             deletions.begin(term, topic)
     return DeleteTopicsResponse(responses=results)
