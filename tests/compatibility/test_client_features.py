@@ -24,7 +24,7 @@ def tried(program: programs.Program, bootstrap: str, prefix: str) -> dict[str, A
 
 @pytest.mark.parametrize("name", programs.PROGRAMS)
 def test_a_client(name: str, cluster: Any, request: pytest.FixtureRequest, kept: Callable[..., None]) -> None:
-    prefix = name.strip("@").replace("/", "-")
+    prefix = results.file_name(name)
     found = tried(programs.PROGRAMS[name], cluster.bootstrap, prefix)
     if failed := results.failed(found):
         kafka = tried(programs.PROGRAMS[name], request.getfixturevalue("real_kafka"), prefix)

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.kafka_tools import FLAGS
+
 ROOT = Path(__file__).parent.parent.parent.parent
 SCRIPTS = ROOT / "kafka" / "clients"
 CACHE = ROOT / ".cache"
@@ -37,7 +39,14 @@ def _built(file: Path) -> Program:
     return Program((str(file),), file)
 
 
+def _java(name: str) -> Program:
+    libs = next((CACHE / "kafka").glob("*/libs"), CACHE / "kafka")
+    flags = ("-Xmx256m", *FLAGS, "-cp", f"{libs}/*")
+    return Program(("java", *flags, str(SCRIPTS / "java" / f"{name}.java")), CACHE / "kafka" / ".done")
+
+
 PROGRAMS = {
+    "Kafka's clients for Java": _java("Features"),
     "confluent-kafka": _python("confluent"),
     "aiokafka": _python("aiokafka_client"),
     "kafka-python": _python("kafka_python"),
