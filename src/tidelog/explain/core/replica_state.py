@@ -84,8 +84,7 @@ def free_space(seen: BrokerEvidence, folder: LogDir) -> list[Advice]:
         Advice("To see which replicas are large:", f"log-dirs --describe --broker-list {seen.id}"),
         Advice(
             "Lower retention.ms or retention.bytes of a large topic, or delete its oldest records with delete-records. "
-            "Segments are deleted at the next retention check (log.retention.check.interval.ms, 5 min by default), and "
-            "their space is free after file.delete.delay.ms (1 min)."
+            "Segments are deleted at the next retention check (log.retention.check.interval.ms, 5 min by default)."
         ),
     ]
 
