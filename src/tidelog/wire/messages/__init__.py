@@ -99,9 +99,13 @@ _TABLE = (
     (49, "AlterClientQuotas", "cluster.client_quotas", 0, 1, 1),
     (50, "DescribeUserScramCredentials", "security.scram_credentials", 0, 0, 0),
     (51, "AlterUserScramCredentials", "security.scram_credentials", 0, 0, 0),
+    (52, "Vote", "cluster.quorum_elections", 0, 2, 0),
+    (53, "BeginQuorumEpoch", "cluster.quorum_elections", 0, 1, 1),
+    (54, "EndQuorumEpoch", "cluster.quorum_elections", 0, 1, 1),
     (55, "DescribeQuorum", "cluster.describe_quorum", 0, 2, 0),
     (56, "AlterPartition", "cluster.alter_partition", 2, 3, 0),
     (57, "UpdateFeatures", "cluster.features", 0, 2, 0),
+    (59, "FetchSnapshot", "cluster.fetch_snapshot", 0, 1, 0),
     (60, "DescribeCluster", "cluster.brokers", 0, 2, 0),
     (61, "DescribeProducers", "transactions.transaction_admin", 0, 0, 0),
     (64, "UnregisterBroker", "cluster.brokers", 0, 0, 0),
@@ -111,6 +115,9 @@ _TABLE = (
     (69, "ConsumerGroupDescribe", "groups.consumer_group_describe", 0, 1, 0),
     (74, "ListConfigResources", "configs.describe_configs", 0, 1, 0),
     (75, "DescribeTopicPartitions", "topics.metadata", 0, 0, 0),
+    (80, "AddRaftVoter", "cluster.quorum_voters", 0, 1, 0),
+    (81, "RemoveRaftVoter", "cluster.quorum_voters", 0, 0, 0),
+    (82, "UpdateRaftVoter", "cluster.quorum_voters", 0, 0, 0),
     (10000, "BrokerReport", "cluster.brokers", 0, 0, 0),
 )
 
