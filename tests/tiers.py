@@ -129,6 +129,7 @@ STANDARD = (
     "tests/simulation/test_seeds.py::test_drawn_*",
     "tests/simulation/test_seeds.py::test_the_same_*",
     "tests/simulation/test_mutants.py::*",
+    "tests/simulation/test_quorum.py::*",
     "tests/simulation/test_generations.py::*",
     "tests/simulation/test_stopped_followers.py::*",
 )

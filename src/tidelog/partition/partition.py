@@ -17,7 +17,7 @@ from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
 from tidelog.partition.follower import Follower
 from tidelog.partition.leader import Leader, Proposal
 from tidelog.partition.progress import LONG_AGO, Progress
-from tidelog.partition.truncation import KIP_320, EpochEnd, Generation, Truncation
+from tidelog.partition.truncation import KIP_320, EpochEnd, Generation, Truncation, diverging, epoch_end
 from tidelog.ports import Buffer
 
 ACKS_ALL = -1
@@ -287,16 +287,11 @@ class Partition:
 
     def diverging(self, last_epoch: int, offset: int) -> EpochEnd | None:
         """Where a log with `last_epoch` below `offset` diverges from this one; None if it does not (KIP-595)."""
-        if last_epoch == NO_EPOCH:
-            return None if offset <= self.log.log_end_offset else self.epoch_end(self.log.epochs.latest)
-        found = self.epoch_end(last_epoch)
-        if found.end_offset < 0:
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        return found if found.epoch < last_epoch or found.end_offset < offset else None
+        return diverging(self.log, last_epoch, offset)
 
     def epoch_end(self, epoch: int) -> EpochEnd:
         """Rule 6."""
-        return EpochEnd(*self.log.epochs.end_offset_for(epoch, self.log.log_end_offset))
+        return epoch_end(self.log, epoch)
 
     def propose_expansion(self, replica: int, own_epoch: int, eligible: Collection[int]) -> Proposal | None:
         """The ISR with this replica added, if rule 3 allows it."""

@@ -7,6 +7,8 @@ which checks whether a broker is alive, but not whether it is the same process a
 
 from typing import NamedTuple
 
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH
 
 UNDEFINED = -1
@@ -101,3 +103,18 @@ class _HighWatermark(_Kip101):
 
 HIGH_WATERMARK, KIP_101, KIP_279, KIP_320 = _HighWatermark(), _Kip101(), _Kip279(), Generation()
 GENERATIONS = {generation.name: generation for generation in (HIGH_WATERMARK, KIP_101, KIP_279, KIP_320)}
+
+
+def epoch_end(log: Log, epoch: int) -> EpochEnd:
+    """Rule 6."""
+    return EpochEnd(*log.epochs.end_offset_for(epoch, log.log_end_offset))
+
+
+def diverging(log: Log, last_epoch: int, offset: int) -> EpochEnd | None:
+    """Where a log with `last_epoch` below `offset` diverges from this one; None if it does not (KIP-595)."""
+    if last_epoch == NO_EPOCH:
+        return None if offset <= log.log_end_offset else epoch_end(log, log.epochs.latest)
+    found = epoch_end(log, last_epoch)
+    if found.end_offset < 0:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    return found if found.epoch < last_epoch or found.end_offset < offset else None

@@ -64,6 +64,7 @@ class CommaList(click.ParamType):  # type: ignore[type-arg]
 @click.option("--moves", is_flag=True, help="Move partitions between brokers in every seed.")
 @click.option("--brokers", type=click.IntRange(3, 9), help="Number of brokers (default: drawn from the seed).")
 @click.option("--partitions", type=click.IntRange(1, 9), help="Maximum number of partitions.")
+@click.option("--quorum", is_flag=True, help="Simulate metadata quorums instead of clusters of brokers.")
 @click.option(
     "--mutants", is_flag=True, help="Search for seeds that detect mutants: all, the named ones, `former` or `drawn`."
 )
@@ -81,7 +82,7 @@ class CommaList(click.ParamType):  # type: ignore[type-arg]
 def simulate(
     names: tuple[str, ...], seeds: int | None, first: int, minutes: float | None, workers: int, truncation: str,
     seed: int | None, transcript: bool, listen: bool, shrink: bool, mutants: bool, drawn: int | None,
-    keep: Path | None, **changes: Any,
+    keep: Path | None, quorum: bool, **changes: Any,
 ) -> None:  # fmt: skip
     """Run simulated clusters with faults, and check invariants after every step.
 
@@ -92,6 +93,8 @@ def simulate(
     exit_with = click.get_current_context().exit
     if names and not mutants:
         raise click.UsageError(f"Unexpected argument {names[0]}; mutant names require --mutants.")
+    if quorum:
+        exit_with(_run_quorum(names, first, seeds, minutes, workers, seed, transcript=transcript, mutants=mutants))
     if (drawn is not None or keep is not None) and names != (DRAWN,):
         raise click.UsageError("--count and --keep require --mutants drawn.")
     if DRAWN in names:
@@ -117,6 +120,21 @@ def simulate(
 
     wanted = islice(count(first), seeds if seeds is not None or minutes is not None else SEEDS)
     exit_with(run_many((replace(plan, seed=number) for number in wanted), workers, minutes))
+
+
+def _run_quorum(
+    names: tuple[str, ...], first: int, seeds: int | None, minutes: float | None, workers: int, seed: int | None,
+    *, transcript: bool, mutants: bool,
+) -> int:  # fmt: skip
+    from tidelog.cli.simulate.quorum_runs import run_quorum, run_quorum_mutants, run_quorums
+
+    if mutants:
+        return run_quorum_mutants(names, range(first, first + (seeds or MUTANT_SEEDS)))
+    if seed is not None:
+        return run_quorum(seed, transcript=transcript)
+    return run_quorums(
+        islice(count(first), seeds if seeds is not None or minutes is not None else SEEDS), workers, minutes
+    )
 
 
 def _plan(seed: int, truncation: str, changes: dict[str, Any]) -> "Plan":

@@ -1,0 +1,241 @@
+"""One replica of the metadata log: what of it is synced, what is committed, and which voter sets it contains.
+
+- Only synced records count: `synced_end` is what a follower fetches from, and what a leader counts of its own log. A
+  failed fsync ends the process. The next one writes everything above the recovery point again, because a page whose
+  fsync failed looks clean, and the next fsync would not write it.
+- A bad batch below the recovery point is rot: records that this voter acknowledged are lost, so it must not start.
+  Above it a power loss tears the log anywhere, so whatever follows the first bad batch is cut.
+- Nothing below the high watermark is ever cut.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from tidelog.config.broker import BrokerConfig
+from tidelog.config.topic import TopicConfig
+from tidelog.effects import FileSlice
+from tidelog.errors import CorruptLog
+from tidelog.log import names
+from tidelog.log.checkpoints import RECOVERY_POINTS, format_offsets, read_offsets
+from tidelog.log.log import Log
+from tidelog.log.scan import whole_batches
+from tidelog.log.segment import Segment
+from tidelog.log.truncation_markers import marker_offsets
+from tidelog.model import Time, TopicPartition
+from tidelog.partition.truncation import KIP_320, EpochEnd, diverging, epoch_end
+from tidelog.ports import Buffer, Disk, File
+from tidelog.quorum.election import LogEnd
+from tidelog.quorum.voters import VoterHistory, VoterKey, Voters
+from tidelog.wire import codec
+from tidelog.wire.messages.cluster.metadata_log import VotersRecord
+from tidelog.wire.records import BatchHeader, batches, records
+
+PARTITION = TopicPartition("__cluster_metadata", 0)
+TOPIC_ID = bytes(15) + b"\x01"
+_VOTERS = 6
+_MAX_BATCH = 8 * 1024 * 1024
+_SAVE_EVERY = 256 * 1024
+"""Bytes that are synced until the recovery point is saved again."""
+
+
+class Committed(NamedTuple):
+    """A committed batch. `content` is the whole batch."""
+
+    header: BatchHeader
+    content: bytes
+
+
+def config_of(segment_bytes: int = 1_073_741_824) -> TopicConfig:
+    """The log's options. Nothing else deletes or compacts it: snapshots do."""
+    overrides = {
+        "internal.segment.bytes": str(segment_bytes),
+        "max.message.bytes": str(_MAX_BATCH),
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "segment.ms": str(2**63 - 1),
+    }
+    return TopicConfig(overrides, BrokerConfig({}))
+
+
+class Replica:
+    """The log, its high watermark and its voter sets."""
+
+    def __init__(self, log: Log, disk: Disk, voters: VoterHistory, saved: int) -> None:
+        self.log = log
+        self.voters = voters
+        self.high_watermark = log.log_start_offset
+        self._disk = disk
+        self._saved = saved
+        """The recovery point in the file, which is never above what is durable."""
+        self._bytes_since_saved = 0
+
+    def __repr__(self) -> str:
+        return f"Replica({self.log}, synced {self.synced_end}, HW {self.high_watermark})"
+
+    @classmethod
+    def open(cls, disk: Disk, folder: str, voters: Voters, config: TopicConfig, now: Time) -> "Replica":
+        """The replica in the folder, which is created if it is missing. `voters` vote where the log does not say.
+        Raises CorruptLog if records below the recovery point are damaged."""
+        saved = _saved_point(disk, f"{folder}/{RECOVERY_POINTS}")
+        if disk.exists(folder):
+            _check_for_rot(disk, folder, saved)
+        log = Log.open(
+            disk, folder, PARTITION, TOPIC_ID, config, recovery_point=saved, log_start_offset=0, clean=False, now=now
+        )
+        _write_again(log)
+        found = cls(log, disk, VoterHistory(voters), saved)
+        for segment in log.segments:
+            found.note_voters(segment.file.read(0, segment.size))
+        return found
+
+    @property
+    def end(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def synced_end(self) -> int:
+        """The part that survives a power loss."""
+        return self.log.recovery_point
+
+    @property
+    def log_end(self) -> LogEnd:
+        return LogEnd(max(self.log.epochs.latest, 0), self.end)
+
+    def append(self, batch: bytes, epoch: int, now: Time) -> int:
+        """Append the leader's batch; returns its first offset."""
+        first = self.log.append_as_leader(batch, epoch, now, from_client=False).first_offset
+        self._bytes_since_saved += len(batch)
+        self.note_voters(batch, first)
+        return first
+
+    def append_fetched(self, content: Buffer, now: Time) -> None:
+        """Append whole batches of the leader. Raises ApiError CORRUPT_MESSAGE if they are damaged."""
+        if self.log.append_as_follower(content, now) is not None:
+            self._bytes_since_saved += len(content)
+            self.note_voters(content)
+
+    def note_voters(self, content: Buffer, base_offset: int | None = None) -> None:
+        """Voter sets are effective as soon as they are in the log."""
+        for batch in batches(content):
+            if not batch.is_control:
+                continue
+            for record in records(memoryview(content)[batch.position : batch.end]):
+                if record.key is not None and int.from_bytes(record.key[2:4], "big") == _VOTERS:
+                    first = batch.base_offset if base_offset is None else base_offset
+                    self.voters.append(first + record.offset - batch.base_offset, _voters_of(record.value or b""))
+
+    def diverging(self, last_epoch: int, offset: int) -> EpochEnd | None:
+        """Where the log of a replica that fetches from here diverges from this one; None if it does not."""
+        return diverging(self.log, last_epoch, offset)
+
+    def cut(self, leader: EpochEnd) -> int:
+        """Cut this log where it diverges from the leader's; returns its end."""
+        point = KIP_320.truncation(
+            leader,
+            epoch_end(self.log, leader.epoch),
+            end=self.end,
+            start=self.log.log_start_offset,
+            high_watermark=self.high_watermark,
+        )
+        self.cut_to(point.offset)
+        return self.end
+
+    def cut_to(self, offset: int) -> None:
+        assert offset >= self.high_watermark, f"{self} would be cut at {offset}"
+        if offset < self._saved:
+            # First: after a power loss the file must not claim what was cut.
+            self._save(offset, durable=True)
+        self.log.truncate_to(offset)
+        self.voters.cut(self.end)
+
+    def raise_high_watermark(self, offset: int) -> bool:
+        """Returns whether it moved. It never goes back."""
+        if offset <= self.high_watermark:
+            return False
+        assert offset <= self.end, (self, offset)
+        self.high_watermark = offset
+        return True
+
+    def read(self, offset: int, max_bytes: int) -> FileSlice | None:
+        return self.log.read(offset, max_bytes, self.end, at_least_one=True)
+
+    def committed(self, offset: int) -> Iterator[Committed]:
+        """The committed batches from the one at `offset` on."""
+        while offset < self.high_watermark:
+            piece = self.log.read(offset, _MAX_BATCH, self.high_watermark, at_least_one=True)
+            if piece is None:
+                return
+            content = piece.file.read(piece.position, piece.length)
+            for batch in batches(content):
+                yield Committed(batch, content[batch.position : batch.end])
+                offset = batch.next_offset
+
+    def unsynced(self) -> list[File]:
+        """The files to sync, in this order; then `synced` with the log's present end."""
+        return self.log.unsynced()
+
+    def synced(self, end: int) -> None:
+        self.log.mark_synced(end)
+        if self._bytes_since_saved >= _SAVE_EVERY:
+            self._save(self.synced_end)
+
+    def close(self) -> None:
+        """Sync and close everything."""
+        self.log.close()
+        self._save(self.end)
+
+    def _save(self, offset: int, *, durable: bool = False) -> None:
+        path = f"{self.log.folder}/{RECOVERY_POINTS}"
+        self._disk.replace(path, format_offsets({PARTITION: offset}), durable=durable)
+        self._saved = offset
+        self._bytes_since_saved = 0
+
+
+def _voters_of(value: bytes) -> Voters:
+    record = codec.decode(VotersRecord, 0, value)
+    return Voters(VoterKey(voter.voter_id, voter.voter_directory_id) for voter in record.voters)
+
+
+def _saved_point(disk: Disk, path: str) -> int:
+    """0 if the file is missing or torn: it is not synced, and then the whole log is read."""
+    try:
+        return read_offsets(disk.read(path), path).get(PARTITION, 0)
+    except (FileNotFoundError, CorruptLog):
+        return 0
+
+
+def _check_for_rot(disk: Disk, folder: str, recovery_point: int) -> None:
+    """Raises CorruptLog unless all batches below the recovery point are whole."""
+    found = disk.list(folder)
+    point = min([recovery_point, *marker_offsets(found)])
+    bases = sorted(names.offset_of(name) or 0 for name in found if names.is_kind(name, names.LOG))
+    expected = bases[0] if bases else 0
+    for base, following in pairwise([*bases, 2**63 - 1]):
+        if base != expected or expected >= point:
+            break
+        file = disk.open(f"{folder}/{names.name(base, names.LOG)}")
+        for batch in whole_batches(file, file.size()):
+            if batch.base_offset != expected or expected >= following:
+                break
+            expected = batch.next_offset
+        file.close()
+    if expected < point:
+        raise CorruptLog(
+            f"{folder}: offset {expected} is damaged, although everything below {point} was synced; "
+            "remove this voter from the quorum, format its folder and add it again"
+        )
+
+
+def _write_again(log: Log) -> None:
+    """Write everything above the recovery point again, so that the next fsync really writes it."""
+    point = log.recovery_point
+    for number in range(log.segments.floor(max(point, log.segments.base_offset)), len(log.segments)):
+        segment: Segment = log.segments[number]
+        at = segment.locate(point) if segment.size else None
+        position = at.position if at is not None else segment.size
+        content = segment.file.read(position, segment.size - position)
+        if content:
+            segment.file.write(position, content)
+            log.changed_in_place(segment)
+    log.durability.dirty = True

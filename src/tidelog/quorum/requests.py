@@ -1,0 +1,168 @@
+"""The requests of the quorum's protocol and their answers, which name one partition: messages ↔ plain values."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tidelog.errors import ErrorCode
+from tidelog.partition.truncation import EpochEnd
+from tidelog.ports import Buffer
+from tidelog.quorum.election import LogEnd
+from tidelog.quorum.replica import PARTITION, TOPIC_ID
+from tidelog.quorum.voters import VoterKey
+from tidelog.wire.messages.cluster import quorum_elections as elections
+from tidelog.wire.messages.records import fetch
+
+NO_HIGH_WATERMARK = -1
+Message = Any
+"""A request or a response of the wire."""
+
+
+class Standing(NamedTuple):
+    """What every answer says: the epoch of who answers, and its leader."""
+
+    leader: int
+    epoch: int
+
+
+def only_partition(request: Message) -> Any:
+    """The one partition of a request; None unless that is the metadata log."""
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        return None
+    topic, partition = request.topics[0], request.topics[0].partitions[0]
+    is_log = topic.topic_id == TOPIC_ID if isinstance(request, fetch.FetchRequest) else topic.topic_name == _NAME
+    number = partition.partition if isinstance(request, fetch.FetchRequest) else partition.partition_index
+    return partition if is_log and number == 0 else None
+
+
+_NAME = PARTITION.topic
+
+
+def vote_request(
+    cluster_id: str, candidate: VoterKey, voter: VoterKey, epoch: int, end: LogEnd, *, pre_vote: bool
+) -> elections.VoteRequest:
+    partition = elections.VotePartition(
+        replica_epoch=epoch,
+        replica_id=candidate.id,
+        replica_directory_id=candidate.directory,
+        voter_directory_id=voter.directory,
+        last_offset_epoch=end.epoch,
+        last_offset=end.offset,
+        pre_vote=pre_vote,
+    )
+    topic = elections.VoteTopic(topic_name=_NAME, partitions=[partition])
+    return elections.VoteRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
+
+
+def begin_request(cluster_id: str, voter: VoterKey, standing: Standing) -> elections.BeginQuorumEpochRequest:
+    partition = elections.BeginEpochPartition(
+        voter_directory_id=voter.directory, leader_id=standing.leader, leader_epoch=standing.epoch
+    )
+    topic = elections.BeginEpochTopic(topic_name=_NAME, partitions=[partition])
+    return elections.BeginQuorumEpochRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
+
+
+def end_request(cluster_id: str, standing: Standing, preferred: Sequence[VoterKey]) -> elections.EndQuorumEpochRequest:
+    candidates = [
+        elections.PreferredCandidate(candidate_id=key.id, candidate_directory_id=key.directory) for key in preferred
+    ]
+    partition = elections.EndEpochPartition(
+        leader_id=standing.leader, leader_epoch=standing.epoch, preferred_candidates=candidates
+    )
+    topic = elections.EndEpochTopic(topic_name=_NAME, partitions=[partition])
+    return elections.EndQuorumEpochRequest(cluster_id=cluster_id, topics=[topic])
+
+
+class Position(NamedTuple):
+    """Where a replica fetches, and what it knows of the high watermark."""
+
+    end: LogEnd
+    high_watermark: int
+
+
+def fetch_request(
+    cluster_id: str, replica: VoterKey, epoch: int, position: Position, *, wait_ms: int, most: int
+) -> fetch.FetchRequest:
+    partition = fetch.FetchPartition(
+        current_leader_epoch=epoch,
+        fetch_offset=position.end.offset,
+        last_fetched_epoch=position.end.epoch,
+        partition_max_bytes=most,
+        replica_directory_id=replica.directory,
+        high_watermark=position.high_watermark,
+    )
+    return fetch.FetchRequest(
+        cluster_id=cluster_id,
+        replica_state=fetch.ReplicaState(replica_id=replica.id),
+        max_wait_ms=wait_ms,
+        max_bytes=most,
+        topics=[fetch.FetchTopic(topic_id=TOPIC_ID, partitions=[partition])],
+    )
+
+
+def vote_response(standing: Standing, code: ErrorCode, *, granted: bool = False) -> elections.VoteResponse:
+    partition = elections.VotePartitionResponse(
+        error_code=code, leader_id=standing.leader, leader_epoch=standing.epoch, vote_granted=granted
+    )
+    return elections.VoteResponse(topics=[elections.VoteTopicResponse(topic_name=_NAME, partitions=[partition])])
+
+
+def epoch_response(request: Message, standing: Standing, code: ErrorCode) -> Message:
+    """The answer to BeginQuorumEpoch or EndQuorumEpoch."""
+    partition = elections.EpochPartitionResponse(
+        error_code=code, leader_id=standing.leader, leader_epoch=standing.epoch
+    )
+    topic = elections.EpochTopicResponse(topic_name=_NAME, partitions=[partition])
+    if isinstance(request, elections.BeginQuorumEpochRequest):
+        return elections.BeginQuorumEpochResponse(topics=[topic])
+    return elections.EndQuorumEpochResponse(topics=[topic])
+
+
+def fetch_response(
+    standing: Standing, code: ErrorCode = ErrorCode.NONE, *, high_watermark: int = NO_HIGH_WATERMARK, **content: Any
+) -> fetch.FetchResponse:
+    """`content`: `records` or `diverging_epoch`."""
+    leader = fetch.LeaderIdAndEpoch(leader_id=standing.leader, leader_epoch=standing.epoch)
+    partition = fetch.PartitionData(
+        error_code=code, high_watermark=high_watermark, current_leader=leader, **({"records": b""} | content)
+    )
+    return fetch.FetchResponse(responses=[fetch.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])])
+
+
+def refused(request: Message, code: ErrorCode) -> Message:
+    """The answer to a request that is not about this quorum."""
+    if isinstance(request, fetch.FetchRequest):
+        return fetch.FetchResponse(error_code=code)
+    return _RESPONSES[type(request)](error_code=code)
+
+
+_RESPONSES: dict[type[Any], type[Any]] = {
+    elections.VoteRequest: elections.VoteResponse,
+    elections.BeginQuorumEpochRequest: elections.BeginQuorumEpochResponse,
+    elections.EndQuorumEpochRequest: elections.EndQuorumEpochResponse,
+}
+
+
+def answered_partition(response: Message) -> Any:
+    """The partition of an answer; None if it was refused as a whole."""
+    topics = response.responses if isinstance(response, fetch.FetchResponse) else response.topics
+    if response.error_code or len(topics) != 1 or len(topics[0].partitions) != 1:
+        return None
+    return topics[0].partitions[0]
+
+
+def standing_of(partition: Any) -> Standing:
+    """Who leads, according to the partition of an answer."""
+    if isinstance(partition, fetch.PartitionData):
+        return Standing(partition.current_leader.leader_id, partition.current_leader.leader_epoch)
+    return Standing(partition.leader_id, partition.leader_epoch)
+
+
+def epoch_end_of(diverging: fetch.EpochEndOffset) -> EpochEnd:
+    return EpochEnd(diverging.epoch, diverging.end_offset)
+
+
+def content_of(partition: fetch.PartitionData) -> Buffer:
+    """The record batches of a Fetch answer, as they came."""
+    content = partition.records
+    assert content is None or isinstance(content, bytes | bytearray | memoryview), content
+    return content or b""

@@ -1,0 +1,52 @@
+"""`quorum-state`: what a replica must never forget: the epoch that it is in, and its vote there.
+
+As Kafka writes it. Version 0, before kraft.version 1, has no directory IDs, but repeats who votes.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tidelog.errors import CorruptLog
+from tidelog.model import NO_ID, id_bytes, id_text
+from tidelog.quorum.voters import NOBODY, VoterKey
+
+FILE_NAME = "quorum-state"
+NO_LEADER = -1
+
+
+class ElectionState(NamedTuple):
+    """The epoch; who leads in it, as far as this replica knows; whom it voted for."""
+
+    epoch: int = 0
+    leader: int = NO_LEADER
+    voted: VoterKey = NOBODY
+
+
+def format_state(state: ElectionState, *, directories: bool, cluster_id: str = "", voters: Iterable[int] = ()) -> bytes:
+    """The file's content, in version 1 if directory IDs are known, otherwise in version 0."""
+    vote = {"leaderId": state.leader, "leaderEpoch": state.epoch, "votedId": state.voted.id}
+    content: dict[str, Any]
+    if directories:
+        content = vote | {"votedDirectoryId": id_text(state.voted.directory), "data_version": 1}
+    else:
+        current = [{"voterId": voter} for voter in voters]
+        content = {"clusterId": cluster_id, **vote, "appliedOffset": 0, "currentVoters": current, "data_version": 0}
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def parse_state(content: bytes, path: str) -> ElectionState:
+    """CorruptLog if that is not the content of such a file: without it a replica could vote twice."""
+    try:
+        fields = json.loads(content)
+        version = fields["data_version"]
+        epoch, leader, voted = fields["leaderEpoch"], fields["leaderId"], fields["votedId"]
+        directory = id_bytes(fields["votedDirectoryId"]) if version == 1 else NO_ID
+    except (ValueError, KeyError, TypeError):
+        raise CorruptLog(f"{path}: not a quorum state") from None
+    numbers = (epoch, leader, voted, version)
+    if not all(type(number) is int for number in numbers) or version not in (0, 1):
+        raise CorruptLog(f"{path}: not a quorum state of version 0 or 1")
+    if epoch < 0 or leader < -1 or voted < -1:
+        raise CorruptLog(f"{path}: epoch {epoch}, leader {leader} and vote {voted} are not valid")
+    return ElectionState(epoch, leader, VoterKey(voted, directory) if voted >= 0 else NOBODY)

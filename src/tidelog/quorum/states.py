@@ -1,0 +1,107 @@
+"""The states of a replica of the metadata log: one class each, with what it has only there, and which may follow which.
+
+Moments are monotonic milliseconds. A state never has a change of epoch, vote or leader of its own: those are in
+`ElectionState`, which is durable before anything is sent (`quorum.py`).
+"""
+
+from dataclasses import dataclass, field
+
+from tidelog.quorum.voters import Voters
+
+LONG_AGO = -(2**62)
+
+
+@dataclass(slots=True)
+class Unattached:
+    """No leader is known. A voter waits for one, or for its election timer; an observer looks for one."""
+
+    deadline: int
+
+
+@dataclass(slots=True)
+class Follower:
+    """Fetches from the leader. `deadline` is that of the fetch timer."""
+
+    leader: int
+    deadline: int
+    has_fetched: bool = False
+    """In this epoch; then others get no pre-vote, because the leader is alive."""
+    leader_left: bool = False
+    """The leader resigned, or its process is dead."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """The votes of one election, by voter ID."""
+
+    voters: Voters
+    granted: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+
+    @property
+    def is_won(self) -> bool:
+        return len(self.granted) >= self.voters.majority
+
+    @property
+    def is_lost(self) -> bool:
+        return len(self.voters) - len(self.rejected) < self.voters.majority
+
+    @property
+    def missing(self) -> list[int]:
+        return [voter for voter in self.voters.ids if voter not in self.granted and voter not in self.rejected]
+
+
+@dataclass(slots=True)
+class Prospective:
+    """Asks whether it would win, without a new epoch (KIP-996)."""
+
+    tally: Tally
+    deadline: int
+    leader_left: bool = False
+    """As the follower knew that it was before: the epoch's leader, if any, is not coming back."""
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Voted for itself in a new epoch, and requests the votes of the others."""
+
+    tally: Tally
+    deadline: int
+
+
+@dataclass(slots=True)
+class Leader:
+    """`epoch_start` is the offset of its LeaderChange. `ends` are the synced ends of all replicas that fetch, and
+    `fetched_at` when they did so last; both by ID, of replicas with the right directory only."""
+
+    epoch_start: int
+    since: int
+    ends: dict[int, int] = field(default_factory=dict)
+    fetched_at: dict[int, int] = field(default_factory=dict)
+    observers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By ID: the end, and when it fetched last."""
+    announced_at: int = LONG_AGO
+    """When BeginQuorumEpoch was last sent to the voters that do not fetch."""
+
+
+@dataclass(slots=True)
+class Resigned:
+    """Led this epoch, and never will again. It tells the voters, `untold`, so that they elect another leader."""
+
+    deadline: int
+    candidates: tuple[int, ...]
+    """The other voters, the longest log first."""
+    untold: set[int]
+
+
+State = Unattached | Follower | Prospective | Candidate | Leader | Resigned
+
+FOLLOWING: dict[type[State], frozenset[type[State]]] = {
+    Unattached: frozenset({Unattached, Follower, Prospective}),
+    Follower: frozenset({Unattached, Follower, Prospective}),
+    Prospective: frozenset({Unattached, Follower, Candidate}),
+    Candidate: frozenset({Unattached, Follower, Prospective, Leader}),
+    Leader: frozenset({Unattached, Follower, Resigned}),
+    Resigned: frozenset({Unattached, Follower}),
+}
+"""Which states may follow. A leader follows only in a later epoch."""

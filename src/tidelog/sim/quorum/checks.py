@@ -1,0 +1,244 @@
+"""The invariants of a quorum, checked after every input and at the end of a run.
+
+- I33: an epoch has at most one leader.
+- I34: a voter votes once in an epoch, over all its lives, according to the messages that leave it.
+- I35: a leader never cuts its log.
+- I36: logs match: what two replicas have of one epoch at one offset is the same batch (at the end).
+- I37: a new leader has everything that was committed in earlier epochs.
+- I38: what replicas take for committed is the same everywhere.
+- I39: the high watermark of a leader is on the disks of a majority, ends with a record of its epoch, and no replica's
+  goes back.
+- I43: after a power cut of all machines, a majority has everything committed.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from tidelog.effects import Event
+from tidelog.errors import ApiError
+from tidelog.log import names
+from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.replica import Replica
+from tidelog.quorum.states import Leader
+from tidelog.quorum.voters import VoterKey
+from tidelog.sim.quorum.machines import FOLDER, Machine, World
+from tidelog.wire.messages.cluster.quorum_elections import VoteRequest
+from tidelog.wire.records import batches, crc_holds
+
+
+class Violation(Exception):
+    """An invariant does not hold."""
+
+
+class Entry(NamedTuple):
+    """A batch of the log."""
+
+    offset: int
+    next_offset: int
+    epoch: int
+    crc: int
+
+
+class Seen(NamedTuple):
+    """What one life of a machine was like at its last input."""
+
+    life: int
+    epoch: int
+    is_leader: bool
+    end: int
+    high_watermark: int
+
+
+def entries_in(content: bytes | bytearray) -> list[Entry]:
+    return [Entry(b.base_offset, b.next_offset, b.leader_epoch, b.crc) for b in batches(content)]
+
+
+def entries_of(replica: Replica, start: int, end: int) -> list[Entry]:
+    """The batches of a replica's log that begin in [start, end)."""
+    found: list[Entry] = []
+    while start < end:
+        piece = replica.log.read(start, 1 << 20, end, at_least_one=True)
+        if piece is None:
+            break
+        found += entries_in(piece.file.read(piece.position, piece.length))
+        start = found[-1].next_offset
+    return found
+
+
+class Checks:
+    """`committed` are the batches that some leader committed, in order."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.committed: list[Entry] = []
+        self.leaders: dict[int, int] = {}
+        self.votes: dict[tuple[VoterKey, int], VoterKey] = {}
+        self._committed_in: list[int] = []
+        """In which epoch each of these batches was committed."""
+        self.elections = 0
+        self.cuts = 0
+        self._seen: dict[int, Seen] = {}
+        world.observe = self.observe
+        world.asks = self.asks
+        world.heard = self.heard
+
+    def __repr__(self) -> str:
+        return f"Checks({self.end} committed, {len(self.leaders)} epochs with a leader)"
+
+    @property
+    def end(self) -> int:
+        return self.committed[-1].next_offset if self.committed else 0
+
+    def observe(self, machine: Machine, events: Sequence[Event]) -> None:
+        """After every input of a machine."""
+        quorum = machine.quorum
+        assert quorum is not None
+        machine.disk.quiet = True
+        try:
+            self._observe(machine, quorum, events)
+        finally:
+            machine.disk.quiet = False
+
+    def _observe(self, machine: Machine, quorum: Quorum, events: Sequence[Event]) -> None:
+        self.cuts += sum(event.kind == "quorum.cut" for event in events)
+        is_leader = isinstance(quorum.state, Leader)
+        before = self._seen.get(machine.id)
+        if before is not None and before.life == machine.life:
+            self._check_steady(before, quorum, is_leader=is_leader)
+            known = before.high_watermark
+        else:
+            known = 0
+        if is_leader and (before is None or before[:3] != (machine.life, quorum.epoch, True)):
+            self._check_new_leader(machine, quorum)
+        if quorum.replica.high_watermark > known:
+            self._check_committed(quorum, known)
+        self._seen[machine.id] = Seen(
+            machine.life, quorum.epoch, is_leader, quorum.replica.end, quorum.replica.high_watermark
+        )
+
+    def _check_steady(self, before: Seen, quorum: Quorum, *, is_leader: bool) -> None:
+        node, replica = quorum.me.id, quorum.replica
+        if before.is_leader and is_leader and before.epoch == quorum.epoch and replica.end < before.end:
+            raise Violation(
+                f"I35: leader {node} of epoch {quorum.epoch} cut its log from {before.end} to {replica.end}"
+            )
+        if replica.high_watermark < before.high_watermark:
+            raise Violation(
+                f"I39: the high watermark of {node} went from {before.high_watermark} to {replica.high_watermark}"
+            )
+        if quorum.epoch < before.epoch:
+            raise Violation(f"I33: {node} went from epoch {before.epoch} to {quorum.epoch}")
+
+    def _check_new_leader(self, machine: Machine, quorum: Quorum) -> None:
+        self.elections += 1
+        first = self.leaders.setdefault(quorum.epoch, machine.id)
+        if first != machine.id:
+            raise Violation(f"I33: epoch {quorum.epoch} has the leaders {first} and {machine.id}")
+        # A candidate that was paused may win an election that a later one has overtaken: it commits nothing.
+        earlier = self.committed[: bisect_left(self._committed_in, quorum.epoch)]
+        own = entries_of(quorum.replica, 0, earlier[-1].next_offset if earlier else 0)
+        if own != earlier:
+            missing = next((entry for entry in earlier if entry not in own), None)
+            raise Violation(f"I37: leader {machine.id} of epoch {quorum.epoch} lacks {missing}, which is committed")
+
+    def _check_committed(self, quorum: Quorum, known: int) -> None:
+        node, high_watermark = quorum.me.id, quorum.replica.high_watermark
+        found = entries_of(quorum.replica, known, high_watermark)
+        ghost = self._between(known, high_watermark)
+        if found[: len(ghost)] != ghost:
+            raise Violation(f"I38: {node} has other records committed in [{known}, {high_watermark})")
+        if isinstance(quorum.state, Leader):
+            self._check_commit(quorum, found[-1])
+            new = [entry for entry in found if entry.offset >= self.end]
+            self.committed += new
+            self._committed_in += [quorum.epoch] * len(new)
+        elif high_watermark > self.end:
+            raise Violation(f"I39: {node} knows of a high watermark of {high_watermark}, but no leader had it")
+
+    def _between(self, start: int, end: int) -> list[Entry]:
+        if start >= self.end:
+            return []
+        return [entry for entry in self.committed if start <= entry.offset < end]
+
+    def _check_commit(self, quorum: Quorum, last: Entry) -> None:
+        """The last batch that a leader takes for committed. A voter whose disk was replaced counts: it may have had
+        the batch, and as it never votes again, all majorities of the others have a voter who does."""
+        if last.epoch != quorum.epoch:
+            raise Violation(
+                f"I39: leader {quorum.me.id} of epoch {quorum.epoch} commits {last.offset} of epoch {last.epoch}"
+            )
+        machines = self.world.machines
+        holders = [
+            voter.id
+            for voter in quorum.voters
+            if machines[voter.id].key != voter or last in durable(machines[voter.id])
+        ]
+        if len(holders) < quorum.voters.majority:
+            raise Violation(f"I39: {last} of leader {quorum.me.id} is on the disks of {holders} only")
+
+    def asks(self, machine: Machine, request: Any) -> None:
+        """A request leaves a machine: a candidate's says that it voted for itself."""
+        if isinstance(request, VoteRequest):
+            asked = request.topics[0].partitions[0]
+            if not asked.pre_vote:
+                self._note_vote(machine.key, asked.replica_epoch, machine.key)
+
+    def heard(self, machine: Machine, request: Any, response: Any) -> None:
+        """An answer leaves a machine."""
+        if isinstance(request, VoteRequest) and response.topics:
+            asked, answer = request.topics[0].partitions[0], response.topics[0].partitions[0]
+            if answer.vote_granted and not asked.pre_vote:
+                candidate = VoterKey(asked.replica_id, asked.replica_directory_id)
+                self._note_vote(machine.key, asked.replica_epoch, candidate)
+
+    def _note_vote(self, voter: VoterKey, epoch: int, candidate: VoterKey) -> None:
+        first = self.votes.setdefault((voter, epoch), candidate)
+        if first != candidate:
+            raise Violation(f"I34: {voter.id} voted for {first.id} and for {candidate.id} in epoch {epoch}")
+
+    # at rest
+
+    def check_logs_match(self) -> None:
+        """I36, of all replicas that run."""
+        logs = []
+        for machine in self.world.machines:
+            if machine.quorum is not None:
+                machine.disk.quiet = True
+                logs.append(entries_of(machine.quorum.replica, 0, machine.quorum.replica.end))
+                machine.disk.quiet = False
+        first: dict[tuple[int, int], tuple[Entry, list[Entry]]] = {}
+        for log in logs:
+            for number, entry in enumerate(log):
+                known = first.setdefault((entry.offset, entry.epoch), (entry, log[:number]))
+                if known != (entry, log[:number]):
+                    raise Violation(f"I36: two logs differ at or before offset {entry.offset} of epoch {entry.epoch}")
+
+    def check_survival(self, replicas: Sequence[tuple[Machine, Replica]], majority: int, replaced: int) -> None:
+        """I43: the logs as they are after a power cut of all, of the voters whose disks were not replaced."""
+        whole = [machine.id for machine, replica in replicas if entries_of(replica, 0, self.end) == self.committed]
+        if len(whole) + replaced < majority:
+            raise Violation(f"I43: after a power cut only {whole} have all {self.end} committed records")
+
+
+def durable(machine: Machine) -> set[Entry]:
+    """The batches on a machine's disk that a power cut leaves."""
+    found: set[Entry] = set()
+    for path, inode in machine.disk.durable.items():
+        folder, _, name = path.rpartition("/")
+        if folder == FOLDER and names.is_kind(name, names.LOG) and inode is not None:
+            found.update(whole_entries(inode.durable))
+    return found
+
+
+def whole_entries(content: bytearray) -> list[Entry]:
+    """The batches up to the first bytes that are not one."""
+    found: list[Entry] = []
+    view = memoryview(bytes(content))
+    with suppress(ApiError):
+        for batch in batches(view):
+            if not crc_holds(view, batch):
+                break
+            found.append(Entry(batch.base_offset, batch.next_offset, batch.leader_epoch, batch.crc))
+    return found

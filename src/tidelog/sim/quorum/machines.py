@@ -1,0 +1,307 @@
+"""Machines that run one replica of the quorum each, and the network between them, in virtual time.
+
+Every message passes through its bytes. A machine that lost its power answers nothing; one whose process ended refuses
+connections, which is how the others learn that a process is gone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Sync
+from tidelog.errors import DiskFailed
+from tidelog.model import Time
+from tidelog.ports import File
+from tidelog.quorum.quorum import Quorum, load_state
+from tidelog.quorum.replica import Replica, config_of
+from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.sim.carry import read_part
+from tidelog.sim.disk import PowerCut, SimDisk
+from tidelog.sim.faults import MILLI, POWER, SECOND
+from tidelog.wire import codec
+from tidelog.wire.message import key_of
+from tidelog.wire.messages import SCHEMAS
+
+ROOT = "/metadata"
+FOLDER = f"{ROOT}/__cluster_metadata-0"
+CLUSTER_ID = "simulated"
+WALL_START = 1_700_000_000_000
+REQUEST_TIMEOUT = 2 * SECOND
+SEGMENT_BYTES = 2_048
+
+
+@dataclass(slots=True)
+class Network:
+    """`cut` has the directions (from, to) in which nothing passes."""
+
+    delay: tuple[int, int] = (100, 2 * MILLI)
+    loss: float = 0.0
+    tail_chance: float = 0.0
+    tail: int = 100 * MILLI
+    cut: set[tuple[int, int]] = field(default_factory=set)
+
+
+@dataclass(slots=True, eq=False)
+class Machine:
+    """One machine. `quorum` is None while no process runs; `life` counts the processes."""
+
+    id: int
+    disk: SimDisk
+    key: VoterKey
+    voters: Voters
+    quorum: Quorum | None = None
+    life: int = 0
+    is_off: bool = False
+    paused_until: int = 0
+    wakes_at: int = -1
+    wipes: int = 0
+
+
+def _ignore(*_: Any) -> None:
+    """Nobody watches."""
+
+
+def _sync(files: Sequence[File]) -> None:
+    for file in files:
+        file.sync()
+
+
+class World:
+    """`observe(machine, events)` is called after every input, `asks(machine, request)` and `heard(machine, request,
+    response)` for every request and answer as it leaves."""
+
+    def __init__(self, random: Random, machines: int, voters: Voters, keys: Sequence[VoterKey]) -> None:
+        self.random = random
+        self.micros = 0
+        self.network = Network()
+        self.sync_delay = (100, 2 * MILLI)
+        self.machines = [Machine(n, SimDisk([ROOT], random), keys[n], voters) for n in range(machines)]
+        self.observe: Callable[[Machine, Sequence[Event]], None] = _ignore
+        self.asks: Callable[[Machine, Any], None] = _ignore
+        self.heard: Callable[[Machine, Any, Any], None] = _ignore
+        self.history: list[str] = []
+        self.restarts = True
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._number = 0
+        self._requests: dict[tuple[int, int, int], tuple[Any, Callable[[Any], None]]] = {}
+        """What a machine was asked, by its number, its life and the token it knows the request by."""
+        self._token = 0
+
+    def __repr__(self) -> str:
+        return f"World({self.micros / SECOND:.3f} s, {len(self.machines)} machines)"
+
+    # time
+
+    def after(self, delay: int, action: Callable[[], None]) -> None:
+        self._number += 1
+        heappush(self._events, (self.micros + max(delay, 0), self._number, action))
+
+    def run(self, micros: int) -> None:
+        until = self.micros + micros
+        while self._events and self._events[0][0] <= until:
+            self.micros, _, action = heappop(self._events)
+            action()
+        self.micros = until
+
+    @property
+    def now(self) -> Time:
+        ms = self.micros // MILLI
+        return Time(ms, WALL_START + ms)
+
+    def note(self, text: str) -> None:
+        self.history.append(f"{self.micros / SECOND:10.6f} {text}")
+
+    # processes
+
+    def start(self, machine: Machine) -> None:
+        """Start the process, unless one runs."""
+        if machine.quorum is not None or machine.is_off:
+            return
+        machine.life += 1
+        machine.wakes_at = -1
+        self.note(f"{machine.id} starts")
+        try:
+            replica = Replica.open(machine.disk, FOLDER, machine.voters, config_of(SEGMENT_BYTES), self.now)
+            machine.quorum = Quorum(
+                machine.key,
+                CLUSTER_ID,
+                replica,
+                load_state(machine.disk, FOLDER),
+                dice=self.random.randint,
+                bootstrap=range(len(self.machines)),
+            )
+        except (PowerCut, DiskFailed) as failure:
+            self._fail(machine, failure)
+            return
+        self.give(machine, "start")
+
+    def give(self, machine: Machine, name: str, *arguments: Any) -> None:
+        """Give the process an input, and carry out what it wants."""
+        quorum, life = machine.quorum, machine.life
+        if quorum is None:
+            return
+        if machine.paused_until > self.micros:
+            self.after(machine.paused_until - self.micros, partial(self._give_later, machine, life, name, arguments))
+            return
+        try:
+            getattr(quorum, name)(*arguments, self.now)
+            effects = quorum.effects()
+            self.observe(machine, [effect for effect in effects if isinstance(effect, Event)])
+            for effect in effects:
+                self._carry(machine, effect)
+        except (PowerCut, DiskFailed) as failure:
+            self._fail(machine, failure)
+            return
+        self._arm(machine, quorum)
+
+    def _give_later(self, machine: Machine, life: int, name: str, arguments: tuple[Any, ...]) -> None:
+        if machine.life == life:
+            self.give(machine, name, *arguments)
+
+    def _arm(self, machine: Machine, quorum: Quorum) -> None:
+        at = max(quorum.next_deadline * MILLI, self.micros + 1)
+        if machine.wakes_at <= self.micros or at < machine.wakes_at:
+            machine.wakes_at = at
+            self.after(at - self.micros, partial(self._wake, machine, machine.life, at))
+
+    def _wake(self, machine: Machine, life: int, at: int) -> None:
+        if machine.life == life and machine.wakes_at == at:
+            self.give(machine, "wake")
+
+    def _fail(self, machine: Machine, failure: BaseException) -> None:
+        """A disk operation failed: the process ends, as after any failed fsync, or the machine lost its power."""
+        if isinstance(failure, PowerCut) and machine.disk.ends_by == POWER:
+            self.lose_power(machine)
+        else:
+            self.kill(machine)
+        self.revive(machine)
+
+    def kill(self, machine: Machine) -> None:
+        self.note(f"{machine.id} is killed")
+        machine.disk.kill()
+        self._end(machine)
+
+    def lose_power(self, machine: Machine) -> None:
+        self.note(f"{machine.id} loses its power")
+        machine.disk.mend()
+        machine.disk.lose_power()
+        self._end(machine)
+        machine.is_off = True
+
+    def _end(self, machine: Machine) -> None:
+        machine.quorum = None
+        machine.life += 1
+        machine.paused_until = 0
+
+    def revive(self, machine: Machine) -> None:
+        """Start it again after a while."""
+        if self.restarts:
+            self.after(self.random.randint(5, 3_000) * MILLI, partial(self.power_on, machine))
+
+    def power_on(self, machine: Machine) -> None:
+        machine.is_off = False
+        self.start(machine)
+
+    def wipe(self, machine: Machine) -> None:
+        """Replace the disk: another directory ID, and nothing known about who votes."""
+        self.note(f"{machine.id} is wiped")
+        self._end(machine)
+        machine.wipes += 1
+        machine.disk = SimDisk([ROOT], self.random)
+        machine.key = VoterKey(machine.id, bytes([machine.wipes, machine.id]) * 8)
+        machine.voters = Voters()
+
+    # effects
+
+    def _carry(self, machine: Machine, effect: Effect) -> None:
+        match effect:
+            case Event():
+                self.note(f"{machine.id} {effect.kind} {dict(effect.fields)}")
+            case Sync(token, files):
+                self._later(machine, token, partial(_sync, files))
+            case Replace(token, path, content):
+                self._later(machine, token, lambda: machine.disk.replace(path, content))
+            case PeerRequest(target, request, _, token):
+                self._ask(machine, self.machines[target], request, token)
+            case Reply(token, response):
+                self._reply(machine, token, response)
+
+    def _later(self, machine: Machine, token: int, work: Callable[[], Any]) -> None:
+        life = machine.life
+
+        def carry_out() -> None:
+            if machine.life != life:
+                return
+            try:
+                work()
+            except (PowerCut, DiskFailed) as failure:
+                self._fail(machine, failure)
+            else:
+                self.give(machine, "synced", token)
+
+        self.after(self.random.randint(*self.sync_delay), carry_out)
+
+    def _ask(self, machine: Machine, target: Machine, request: Any, token: int) -> None:
+        life, answered = machine.life, False
+
+        def answer(response: Any) -> None:
+            nonlocal answered
+            if not answered and machine.life == life:
+                answered = True
+                self.give(machine, "answered", token, response)
+
+        def arrive() -> None:
+            if target.quorum is not None:
+                self._token += 1
+                self._requests[target.id, target.life, self._token] = (
+                    request,
+                    partial(self._back, target, machine, answer),
+                )
+                self.give(target, "request", self._token, sent)
+            elif not target.is_off:
+                self._refuse(machine, target, life, answer)
+
+        self.asks(machine, request)
+        key = key_of(request)
+        version = SCHEMAS[key].max_version
+        frame = b"".join(map(read_part, codec.encode_request(key, version, token, None, request)))[4:]
+        sent = codec.decode_request(frame)[1]
+        self._send(machine, target, arrive)
+        self.after(REQUEST_TIMEOUT, partial(answer, None))
+
+    def _refuse(self, machine: Machine, target: Machine, life: int, answer: Callable[[Any], None]) -> None:
+        """Nobody listens there: the connection is refused, which proves that the process is gone."""
+
+        def refused() -> None:
+            answer(None)
+            if machine.life == life:
+                self.give(machine, "gone", target.id)
+
+        self._send(target, machine, refused)
+
+    def _reply(self, machine: Machine, token: int, response: Any) -> None:
+        request, back = self._requests.pop((machine.id, machine.life, token))
+        self.heard(machine, request, response)
+        key = key_of(request)
+        version = SCHEMAS[key].max_version
+        try:
+            parts = [read_part(part) for part in codec.encode_response(key, version, 0, response)]
+        except EOFError:
+            return  # the log was cut meanwhile: the connection breaks
+        back(codec.decode_response(key, version, b"".join(parts)[4:])[1])
+
+    def _back(self, target: Machine, machine: Machine, answer: Callable[[Any], None], response: Any) -> None:
+        self._send(target, machine, partial(answer, response))
+
+    def _send(self, source: Machine, target: Machine, arrive: Callable[[], None]) -> None:
+        network = self.network
+        delay = self.random.randint(*network.delay)
+        if network.tail_chance and self.random.random() < network.tail_chance:
+            delay += self.random.randint(0, network.tail)
+        is_lost = network.loss and self.random.random() < network.loss
+        if (source.id, target.id) in network.cut or is_lost:
+            return
+        self.after(delay, arrive)

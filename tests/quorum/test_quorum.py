@@ -1,0 +1,235 @@
+"""The rules of section 4 and 5 of the quorum's design, one replica at a time. Whole quorums: tests/simulation."""
+
+from random import Random
+
+import pytest
+
+from tests.quorum.replicas import FOLDER, ROOT, VOTERS, One, at, key
+from tidelog.errors import ApiError, CorruptLog, ErrorCode
+from tidelog.quorum import requests
+from tidelog.quorum.quorum import load_state
+from tidelog.quorum.requests import Standing, answered_partition
+from tidelog.quorum.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from tidelog.quorum.voters import NOBODY, VoterKey, Voters
+from tidelog.sim.disk import SimDisk
+from tidelog.wire.records import batches
+
+
+def test_nothing_is_sent_at_the_start_before_the_file_is_written_again():
+    one = One(0)
+    assert isinstance(one.quorum.state, Prospective)
+    assert one.asked == []
+    one.settle()
+    assert [each.target for each in one.asked] == [1, 2]
+    again = One(0, one.disk)
+    token = again.request(requests.vote_request("c", key(2), key(0), 1, requests.LogEnd(0, 0), pre_vote=True))
+    assert token not in again.answers
+    again.settle()
+    assert token in again.answers
+
+
+def test_a_vote_is_sent_once_it_is_durable():
+    one = One()
+    one.settle()
+    token = one.request(requests.vote_request("c", key(2), key(1), 4, requests.LogEnd(0, 0), pre_vote=False))
+    assert token not in one.answers
+    assert load_state(one.disk, FOLDER).voted == NOBODY
+    one.settle()
+    assert answered_partition(one.answers[token]).vote_granted
+    assert load_state(one.disk, FOLDER)[::2] == (4, key(2))
+
+
+def test_one_vote_in_an_epoch():
+    one = One()
+    assert one.vote(2, 4).vote_granted
+    assert one.vote(2, 4).vote_granted  # its answer may have been lost
+    assert not one.vote(0, 4).vote_granted
+    assert one.vote(0, 5).vote_granted
+    one = One(disk=one.disk)
+    assert not one.vote(2, 5).vote_granted
+
+
+def test_no_vote_where_a_leader_is_known_or_the_log_is_shorter():
+    one = One()
+    one.begin(0, 3)
+    assert not one.vote(2, 3).vote_granted
+    one = One(0)
+    one.lead()
+    assert not one.vote(2, 9, (0, 0)).vote_granted
+    assert one.vote(2, 10, (1, 3)).vote_granted
+
+
+def test_a_pre_vote_while_the_leader_is_alive_is_refused():
+    one = One()
+    one.begin(0, 3)
+    assert one.vote(2, 3, pre_vote=True).vote_granted
+    one.quorum.answered(one.asked[-1].token, requests.fetch_response(Standing(0, 3), high_watermark=0), at(5))
+    one.take()
+    assert not one.vote(2, 3, pre_vote=True).vote_granted
+    one.quorum.gone(0, at(6))
+    assert one.vote(2, 3, pre_vote=True).vote_granted
+
+
+def test_requests_are_refused_in_order():
+    one = One()
+    one.begin(0, 3)
+    assert one.vote(2, 2).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert one.vote(2, 4, (4, 9)).error_code == ErrorCode.INVALID_REQUEST
+    assert one.vote(2, 4, voter=VoterKey(1, b"other directory!")).error_code == ErrorCode.INVALID_VOTER_KEY
+    assert one.begin(-1, 9).error_code == ErrorCode.INVALID_REQUEST
+    foreign = requests.vote_request("d", key(2), key(1), 9, requests.LogEnd(0, 0), pre_vote=False)
+    assert one.answers[one.request(foreign)].error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    foreign = requests.vote_request("c", key(2), key(1), 9, requests.LogEnd(0, 0), pre_vote=False)
+    foreign.topics[0].topic_name = "t"
+    assert one.answers[one.request(foreign)].error_code == ErrorCode.INVALID_REQUEST
+    assert one.quorum.epoch == 4
+
+
+def test_an_election_from_the_first_pre_vote_to_the_first_commit():
+    one = One(0)
+    assert isinstance(one.quorum.state, Prospective)
+    one.settle()
+    one.grant_all()
+    assert isinstance(one.quorum.state, Candidate)
+    assert one.asked == []  # its own vote is not durable
+    one.settle()
+    one.grant_all()
+    assert isinstance(one.quorum.state, Leader)
+    one.settle()
+    assert load_state(one.disk, FOLDER)[:2] == (1, 0)
+    assert [batch.count for batch in batches(one.quorum.replica.log.segments.active.file.read(0, 4_096))] == [1, 2]
+    assert one.quorum.replica.high_watermark == 0
+    one.fetch(1, 3, 1)
+    assert one.quorum.replica.high_watermark == 3
+    assert one.quorum.voters == VOTERS
+
+
+def test_a_majority_of_an_older_epoch_commits_nothing():
+    one = One(0)
+    one.lead()
+    one.quorum.resign(at(one.now))
+    one.take()
+    assert isinstance(one.quorum.state, Resigned)
+    one.wait(1_000)
+    assert isinstance(one.quorum.state, Unattached)
+    one.lead()
+    assert one.quorum.replica.end == 4
+    one.fetch(1, 3, 1)
+    assert one.quorum.replica.high_watermark == 0
+    one.fetch(1, 4, one.quorum.epoch)
+    assert one.quorum.replica.high_watermark == 4
+
+
+def test_only_synced_records_count():
+    one = One(0)
+    one.lead()
+    assert one.quorum.append([b"a"], at(one.now)) == 3
+    one.take()
+    one.fetch(1, 4, 1)
+    assert one.quorum.replica.high_watermark == 3
+    one.settle()
+    assert one.quorum.replica.high_watermark == 4
+
+
+def test_a_fetch_waits_for_records_and_names_where_logs_diverge():
+    one = One(0)
+    one.lead()
+    waiting = one.fetch(1, 3, 1)
+    assert waiting not in one.answers
+    one.quorum.append([b"a"], at(one.now))
+    one.take()
+    one.settle()
+    assert answered_partition(one.answers[waiting]).records.length > 0
+    too_far = one.fetch(2, 9, 1)
+    end = answered_partition(one.answers[too_far]).diverging_epoch
+    assert (end.epoch, end.end_offset) == (1, 4)
+    codes = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    for epoch, code in zip((0, 2), codes, strict=True):
+        token = one.fetch(2, 0, 0, epoch=epoch)
+        assert answered_partition(one.answers[token]).error_code == code
+    waiting = one.fetch(1, 4, 1)
+    one.wait(500)
+    assert waiting in one.answers
+
+
+def test_a_leader_that_nobody_fetches_from_resigns_and_says_so():
+    one = One(0)
+    one.lead()
+    one.fetch(1, 3, 1)
+    one.wait(2_999)
+    assert isinstance(one.quorum.state, Leader)
+    waiting = one.fetch(2, 2, 1)  # another voter, so its time begins again
+    one.wait(2_999)
+    assert isinstance(one.quorum.state, Leader)
+    one.asked.clear()
+    one.wait(1)
+    assert isinstance(one.quorum.state, Resigned)
+    assert waiting in one.answers
+    assert [each.target for each in one.asked] == [1, 2]
+    candidates = one.asked[0].request.topics[0].partitions[0].preferred_candidates
+    assert [candidate.candidate_id for candidate in candidates] == [1, 2]  # the longest log first
+
+
+def test_a_follower_of_a_dead_leader_waits_by_its_place():
+    one = One(2)
+    one.begin(0, 3)
+    one.quorum.gone(1, at(0))
+    assert isinstance(one.quorum.state, Follower)
+    one.quorum.gone(0, at(0))
+    one.wait(49)
+    assert isinstance(one.quorum.state, Follower)
+    one.wait(1)
+    assert isinstance(one.quorum.state, Prospective)
+
+
+def test_where_it_begins_follows_from_its_file():
+    one = One(0)
+    one.lead()
+    assert isinstance(One(0, one.disk).quorum.state, Resigned)
+    one = One(0)
+    one.settle()
+    one.grant_all()
+    one.settle()
+    assert isinstance(One(0, one.disk).quorum.state, Candidate)
+    one = One()
+    one.begin(0, 3)
+    assert One(1, one.disk).quorum.state.leader == 0
+
+
+def test_a_replica_whose_file_is_lost_or_unreadable_does_not_start():
+    one = One(0)
+    one.lead()
+    content = one.disk.read(f"{FOLDER}/quorum-state")
+    one.disk.remove(f"{FOLDER}/quorum-state")
+    with pytest.raises(CorruptLog, match="epoch 1"):
+        One(0, one.disk)
+    one.disk.replace(f"{FOLDER}/quorum-state", content[:-9])
+    with pytest.raises(CorruptLog, match="not a quorum state"):
+        One(0, one.disk)
+
+
+def test_an_observer_asks_who_leads_and_never_votes():
+    one = One(disk=SimDisk([ROOT], Random(1)), voters=Voters(), me=VoterKey(7, b"seven" * 3 + b"7"))
+    one.settle()
+    one.wait(10_000)
+    assert isinstance(one.quorum.state, Unattached)
+    answer = requests.fetch_response(Standing(2, 6), ErrorCode.FENCED_LEADER_EPOCH)
+    one.quorum.answered(one.asked[0].token, answer, at(one.now))
+    one.take()
+    one.settle()
+    assert one.quorum.state.leader == 2
+    assert one.asked[-1].target == 2
+    one.wait(2_000)
+    assert isinstance(one.quorum.state, Unattached)
+
+
+def test_only_a_leader_appends():
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        One().quorum.append([b"a"], at(0))
+
+
+def test_two_leaders_of_one_epoch_stop_the_process():
+    one = One()
+    one.begin(0, 3)
+    with pytest.raises(AssertionError, match="epoch 3"):
+        one.begin(2, 3)
