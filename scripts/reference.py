@@ -18,6 +18,7 @@ FOLDER = ROOT / "docs" / "reference"
 CALLERS = {
     "anyone": "every",
     "broker": "between brokers",
+    "features": "every",
     "sasl": "every; advertised by brokers with a SASL listener",
     "secured": "every; advertised by brokers with a SASL listener or an authorizer",
     "tidelog": "every; advertised only to Tidelog's own clients",

@@ -131,6 +131,7 @@ STANDARD = (
     "tests/simulation/test_mutants.py::*",
     "tests/simulation/test_quorum.py::*",
     "tests/simulation/test_generations.py::*",
+    "tests/simulation/test_last_replica.py::*",
     "tests/simulation/test_stopped_followers.py::*",
 )
 """Patterns of the tests beyond `QUICK` that the standard selection runs, too: each dearer tier is represented."""

@@ -16,6 +16,7 @@ from tidelog.wire.messages.cluster.client_quotas import (
     EntryData,
     OpData,
 )
+from tidelog.wire.messages.cluster.features import FeatureUpdateKey, UpdateFeaturesRequest
 from tidelog.wire.messages.cluster.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -192,6 +193,10 @@ CASES = [
         [("Topic:t-0", None, {"log_dir": "/b"})],
     ),
     (UnregisterBrokerRequest(broker_id=7), [("Broker:7", "registered", None)]),
+    (
+        UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="f", max_version_level=2)]),
+        [("Feature:f", None, 2)],
+    ),
     (
         DeleteAclsRequest(filters=[DeleteAclsFilter(resource_type_filter=2, resource_name_filter="t", operation=1)]),
         [

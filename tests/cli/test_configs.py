@@ -43,6 +43,7 @@ def test_brokers_have_options_each_and_together(on):
         "Dynamic configs for broker 1 are:",
         "Dynamic configs for broker 2 are:",
         "Default configs for brokers in the cluster are:",
+        "  min.insync.replicas=1 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:min.insync.replicas=1}",
     ]
     described = on("configs", "--describe", "--broker", "1", "--all")
     assert "  broker.id=1 sensitive=false" in described.out

@@ -14,7 +14,8 @@ def test_a_topic_lives_as_with_kafkas_tool(on):
     described = on.until(lambda result: "retention" in result.out, "topics", "--describe", "--topic", "life")
     head, *partitions = described.lines
     assert re.fullmatch(
-        rf"Topic: life\tTopicId: {ID}\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: retention.ms=1000000", head
+        rf"Topic: life\tTopicId: {ID}\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: min.insync.replicas=1,retention.ms=1000000",
+        head,
     )
     assert [line.split("\t")[1:3] for line in partitions] == [
         ["Topic: life", "Partition: 0"],

@@ -19,6 +19,9 @@ CONFIGS, GROUPS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.consumer.
 THREE = r"Replicas: \d,\d,\d\tIsr: \d,\d,\d\t"
 
 
+ELR = "eligible.leader.replicas.version"
+
+
 class Row(NamedTuple):
     """A tool with its arguments; a pattern of what it prints, sooner or later; what may be put in stands in braces."""
 
@@ -80,6 +83,13 @@ TABLE = [
     Row("ClusterTool", "cluster-id", r"Cluster ID: \S{22}"),
     Row("ClusterTool", "list-endpoints", r"2\s+127\.0\.0\.1\s+\d+\s+null\s+unfenced\s+broker"),
     Row("FeatureCommand", "describe", r"Feature: metadata\.version\s.*FinalizedVersionLevel: 4\.3-IV0"),
+    Row("FeatureCommand", f"downgrade --feature {ELR}=0", rf"{ELR} was downgraded to 0\."),
+    Row("FeatureCommand", f"upgrade --feature {ELR}=1", rf"{ELR} was upgraded to 1\."),
+    Row(
+        "FeatureCommand",
+        "describe",
+        rf"Feature: {ELR}\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s+FinalizedVersionLevel: 1\s+Epoch: 2",
+    ),
     Row(
         "ClientCompatibilityTest",
         "--topic compatible --num-cluster-nodes 3 --offsets-for-times-supported true --cluster-id-supported true"

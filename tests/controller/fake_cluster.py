@@ -11,6 +11,7 @@ from tests.controller.ghost import Ghost
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.controller import Controller
+from tidelog.controller.features import ELR, founding
 from tidelog.controller.image import ClusterImage
 from tidelog.effects import Event, PeerRequest, Reply, Store
 from tidelog.errors import ErrorCode
@@ -62,12 +63,17 @@ class FakeBroker:
         self.last_push = (0, -1)
         self.image = ClusterImage()
         self.roles = {}
+        self.elr = {}
         self.log_ends = {}
         self.failed_folders = set()
         self.deleted = []
         self.received = []
         seed = count(1000 * (broker_id + 1))
-        self.controller = Controller(broker_id, cluster.config, entropy=lambda n: next(seed).to_bytes(n))
+        self.controller = self.new_controller(seed)
+
+    def new_controller(self, seed):
+        config, elr = self.cluster.config, self.cluster.elr
+        return Controller(self.id, config, entropy=lambda n: next(seed).to_bytes(n), has_features=elr)
 
     def start(self):
         self.alive = True
@@ -76,7 +82,8 @@ class FakeBroker:
             Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9000 + self.id),
             Endpoint("REPLICATION", "PLAINTEXT", "host", 9500 + self.id),
         )
-        registration = tree.Registration(endpoints, self.rack, self.clean_epoch)
+        features = {ELR.name: (ELR.low, ELR.high)} if self.cluster.elr else {}
+        registration = tree.Registration(endpoints, self.rack, self.clean_epoch, features=features)
         create = Create(tree.broker_path(self.id), tree.format_registration(registration, 0), ephemeral=True)
         result = self.session.apply([create])
         assert result.outcome == "ok", result
@@ -90,7 +97,7 @@ class FakeBroker:
         self.alive = False
         self.session.close()
         seed = count(1000 * (self.id + 1) + self.epoch * 17)
-        self.controller = Controller(self.id, self.cluster.config, entropy=lambda n: next(seed).to_bytes(n))
+        self.controller = self.new_controller(seed)
         self.roles = {}
         self.controller_epoch = 0
 
@@ -151,6 +158,7 @@ class FakeBroker:
                     code = ErrorCode.KAFKA_STORAGE_ERROR
                 elif held is None or (state.leader_epoch, state.partition_epoch) > held[1:3]:
                     self.roles[key] = (state.leader, state.leader_epoch, state.partition_epoch, list(state.isr))
+                    self.elr[key] = list(state.elr)
                     self.log_ends.setdefault(key, (-1, 0))
                 errors.append(LeaderAndIsrPartitionError(partition_index=state.partition_index, error_code=code))
             topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
@@ -213,9 +221,12 @@ def type_of_answer(request):
 
 
 class FakeCluster:
-    def __init__(self, brokers=3, racks=None, **options):
+    def __init__(self, brokers=3, racks=None, elr=False, **options):
         self.config = BrokerConfig({name.replace("_", "."): str(value) for name, value in options.items()})
+        self.elr = elr
         self.tree = Tree()
+        if elr:
+            self.tree.change(founding(self.config), 0)
         self.ghost = Ghost(self.tree)
         self.now = Time(1_000_000, 1_700_000_000_000)
         self.stores = deque()

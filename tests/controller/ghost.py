@@ -39,7 +39,9 @@ class Ghost:
         replicas = parsed_assignment(self.store.nodes[tree.topic_path(topic)].data).replicas[int(partition)]
         assert state.leader == -1 or state.leader in state.isr, (path, state)
         assert set(state.isr) <= set(replicas), (path, state)
-        assert state.isr, (path, state)
+        assert state.isr or (state.leader == -1 and state.recorded), (path, state)
+        assert not set(state.elr) & set(state.isr), (path, state)
+        assert {*state.elr, *state.last_known} <= set(replicas), (path, state)
         assert len(set(state.isr)) == len(state.isr) == len(state.isr_epochs), (path, state)
         return replicas
 
@@ -69,20 +71,18 @@ class Ghost:
 
     def check_election(self, path, old, new, replicas):
         brokers = {id_: (life.epoch, life.clean_epoch) for id_, life in self.lives.items()}
-        recorded = dict(zip(old.isr, old.isr_epochs, strict=True))
-        counting = [
-            broker
-            for broker in replicas
-            if broker in recorded
-            and broker in brokers
-            and recorded[broker] in brokers[broker]
-            and recorded[broker] >= 0
-        ]
+
+        def counting_of(recorded):
+            return [b for b in replicas if b in brokers and recorded.get(b, -1) >= 0 and recorded[b] in brokers[b]]
+
+        counting = counting_of(old.members)
+        if old.elr and all(self.lives[b].leaving for b in counting):
+            counting = [b for b in counting_of(old.eligible) if not self.lives[b].leaving][:1] or counting
         if not counting:
             # Nobody counts: all recorded members must be back, and one of them leads alone.
-            assert set(old.isr) <= set(brokers), (path, old, new, brokers)
+            assert set(old.recorded) <= set(brokers), (path, old, new, brokers)
             assert new.isr == (new.leader,), (path, old, new)
-            assert new.leader in old.isr, (path, old, new)
+            assert new.leader in old.recorded, (path, old, new)
             return
         assert new.leader in counting, (path, old, new, brokers)
         assert set(new.isr) <= set(counting), (path, old, new, brokers)

@@ -25,11 +25,14 @@ from tidelog.wire.messages.topics.topic_changes import (
     DeleteTopicState,
 )
 
+WITH_ELR = 25
+"""From this seed on the cluster keeps eligible leader replicas."""
+
 
 class Chaos:
     def __init__(self, seed):
         self.random = random.Random(seed)
-        self.cluster = FakeCluster(4).start()
+        self.cluster = FakeCluster(4, elr=seed >= WITH_ELR, min_insync_replicas=2).start()
         self.names = 0
 
     def controllers(self):
@@ -124,7 +127,7 @@ class Chaos:
         self.submit(ElectLeadersRequest(election_type=0, topic_partitions=None))
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(WITH_ELR + 10))
 def test_whatever_happens_the_rules_hold_and_the_cluster_heals(seed):
     chaos = Chaos(seed)
     cluster = chaos.cluster

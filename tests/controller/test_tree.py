@@ -24,6 +24,21 @@ def test_a_state_reads_back(leader, epoch, members, controller_epoch):
     assert tree.parse_state(tree.format_state(state)) == state
 
 
+members = st.lists(st.tuples(ids, st.integers(-1, 2**63 - 1)), max_size=5)
+
+
+@given(members, members, st.integers(-1, 9))
+def test_eligible_leader_replicas_read_back_and_take_no_room_where_there_are_none(elr, last_known, last_leader):
+    lists = [tuple(each) for found in (elr, last_known) for each in (tuple(zip(*found, strict=True)) or ((), ()))]
+    state = LeadershipState(-1, 3, (), (), 1, *lists, last_leader)
+    assert tree.parse_state(tree.format_state(state)) == state
+    assert (b"elr" in tree.format_state(state), b"last_known" in tree.format_state(state)) == (
+        bool(elr),
+        bool(last_known),
+    )
+    assert set(tree.without_epochs(state).recorded.values()) <= {-1}
+
+
 def test_a_state_without_broker_epochs_is_one_whose_members_never_count():
     data = b'{"controller_epoch":3,"leader":1,"version":1,"leader_epoch":7,"isr":[1,2]}'
     assert tree.parse_state(data) == LeadershipState(1, 7, (1, 2), (-1, -1), 3)

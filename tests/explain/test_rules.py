@@ -69,6 +69,19 @@ def test_an_offline_partition_reports_who_has_the_data_and_who_could_lead_withou
     assert "--election-type unclean --topic t --partition 0" in helps(finding)[1]
 
 
+def test_an_offline_partition_names_its_eligible_replicas_or_those_that_were():
+    given = evidence(leader=-1, isr=(), dead=(2,), events=[gone(2, 90_000)])
+    given.partitions[NAME].elr, given.partitions[NAME].last_known = (2,), (1,)
+    finding = found(given)["partition.offline"]
+    assert "eligible leader replicas are on broker 2" in text(finding)
+    assert helps(finding)[0] == "Start broker 2."
+    assert "elect brokers 0 and 1 instead" in helps(finding)[1]
+    given.partitions[NAME].elr, given.partitions[NAME].last_known = (), (1, 2)
+    finding = found(given)["partition.offline"]
+    assert "on brokers 1 and 2, did not stop cleanly" in text(finding)
+    assert helps(finding)[0] == "Start broker 2."
+
+
 def test_refused_writes_are_reported_instead_of_under_replication():
     given = found(evidence(isr=(0,), needed=2, dead=(1, 2)))
     assert "partition.under-replicated" not in given

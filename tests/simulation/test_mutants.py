@@ -5,8 +5,9 @@ import pytest
 from tests.log import test_compaction
 from tidelog.log.log import Log
 from tidelog.partition.leader import Leader
-from tidelog.sim.mutants.catalogue import FORMER, MUTANTS, applied, find, named
+from tidelog.sim.mutants.catalogue import ELIGIBLE, EVERY, FORMER, MUTANTS, applied, find, named
 from tidelog.sim.mutants.hunt import hunt
+from tidelog.sim.plan import NEW_SEEDS
 from tidelog.sim.workload import LATER
 
 WINDOW, WIDE = 60, 300
@@ -56,6 +57,13 @@ FORMER_FOUND = {
 """The first seed that finds a defect which was mended, put back."""
 
 
+ELIGIBLE_FOUND = {
+    "elr-keeps-unclean": 20_000_000,
+    "elr-ignored-by-leader": 20_000_410,
+}
+"""Seeds with eligible leader replicas that find a wrong use of them."""
+
+
 @pytest.mark.parametrize("name", sorted(FOUND))
 def test_a_mutant_is_found_out(name):
     verdict = hunt(find(name), [FOUND[name]], LATER)
@@ -70,11 +78,18 @@ def test_a_former_defect_is_found_out(name):
     assert verdict.killed, f"{name} survived {verdict.tried} seeds"
 
 
+@pytest.mark.parametrize("name", sorted(ELIGIBLE_FOUND))
+def test_a_wrong_use_of_eligible_leader_replicas_is_found_out(name):
+    verdict = hunt(find(name), [ELIGIBLE_FOUND[name], *range(NEW_SEEDS, NEW_SEEDS + WINDOW)])
+    assert verdict.killed, f"{name} survived {verdict.tried} seeds"
+
+
 def test_every_mutant_is_looked_for():
     assert {mutant.name for mutant in MUTANTS} == set(FOUND)
     assert len(MUTANTS) == 20
     assert {mutant.name for mutant in FORMER} == {*FORMER_FOUND}
     assert len(FORMER) == len(FORMER_FOUND)
+    assert {mutant.name for mutant in ELIGIBLE} == {*ELIGIBLE_FOUND}
 
 
 def test_mutants_by_their_names():
@@ -90,7 +105,7 @@ def test_a_kill_at_each_operation_of_the_disk_finds_out_a_compaction_that_rename
 
 def test_a_mutant_is_undone():
     before = Leader.may_join, Log.unsynced
-    for mutant in (*MUTANTS, *FORMER):
+    for mutant in EVERY:
         with applied(mutant):
             replaced = (Leader.may_join, Log.unsynced) != before
         assert replaced == (mutant.name in ("isr-without-epoch-start", "recovery-point-before-fsync"))

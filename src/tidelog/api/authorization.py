@@ -458,6 +458,7 @@ GUARDS: dict[int, Guard | None] = {
     50: on_cluster(DESCRIBE),
     51: on_cluster(ALTER),
     56: on_cluster(CLUSTER_ACTION),
+    57: on_cluster(ALTER),
     60: None,
     61: each_entry(named(READ, TOPIC)),
     64: on_cluster(ALTER),

@@ -218,6 +218,12 @@ def _unregister(request: Any, _context: Context) -> Iterator[Change]:
     yield Change(f"Broker:{request.broker_id}", "registered", None)
 
 
+def _features(request: Any, context: Context) -> Iterator[Change]:
+    for update in request.feature_updates:
+        before = context.broker.image.features.get(update.feature)
+        yield Change(f"Feature:{update.feature}", before, update.max_version_level)
+
+
 _CHANGES: dict[int, Callable[[Any, Context], Iterator[Change]]] = {
     19: _create_topics,
     20: _delete_topics,
@@ -237,6 +243,7 @@ _CHANGES: dict[int, Callable[[Any, Context], Iterator[Change]]] = {
     47: _offsets,
     49: _alter_quotas,
     51: _alter_credentials,
+    57: _features,
     64: _unregister,
 }
 """By the key of each API that changes something for others."""

@@ -190,6 +190,11 @@ class Broker(Protocol):
         ...
 
     @property
+    def has_features(self) -> bool:
+        """Whether it knows features whose level may change."""
+        ...
+
+    @property
     def configs(self) -> "Configs": ...
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from tidelog.wire.messages import SCHEMAS
 
-Caller = Literal["anyone", "broker", "tidelog", "sasl", "secured"]
+Caller = Literal["anyone", "broker", "tidelog", "sasl", "secured", "features"]
 
 
 class Api(NamedTuple):
@@ -20,7 +20,8 @@ class Api(NamedTuple):
 
     `caller` "broker" is served and advertised on the inter-broker listener only, "tidelog" advertised to Tidelog's own
     clients only: others would not know what it is. "sasl" is served to anyone and advertised by brokers with a SASL
-    listener, "secured" also by brokers with an authorizer. `operation` is what an authorizer is asked for. `module` is
+    listener, "secured" also by brokers with an authorizer, "features" by brokers with features whose level may change
+    (all but some simulated ones). `operation` is what an authorizer is asked for. `module` is
     below `tidelog.api`, and `function` in it.
     """
 
@@ -123,6 +124,7 @@ APIS: dict[int, Api] = {
         _api(50, "Cluster DESCRIBE", "security.scram_credentials:handle"),  # DescribeUserScramCredentials
         _api(51, "Cluster ALTER", _TO_CONTROLLER, caller="sasl"),  # AlterUserScramCredentials
         _api(56, "Cluster CLUSTER_ACTION", _TO_CONTROLLER, caller="broker", low=3),  # AlterPartition
+        _api(57, "Cluster ALTER", _TO_CONTROLLER, caller="features"),  # UpdateFeatures
         _api(60, "none"),  # DescribeCluster
         _api(61, "Topic READ"),  # DescribeProducers
         _api(64, "Cluster ALTER", _TO_CONTROLLER),  # UnregisterBroker

@@ -1,16 +1,17 @@
 """The state of every replica, determined with requests that any Kafka broker answers.
 
-Metadata returns leader, epoch and ISR. ListOffsets with replica ID -2, that of a debugging consumer, returns the
-broker's own log end offset, and a Fetch at that offset, which finds no records, its high watermark. If a broker does
-not answer, the values of its replicas are None.
+Metadata returns leader, epoch and ISR, DescribeTopicPartitions the eligible leader replicas where the ISR is not
+complete. ListOffsets with replica ID -2, that of a debugging consumer, returns the broker's own log end offset, and a
+Fetch at that offset, which finds no records, its high watermark. If a broker does not answer, the values of its
+replicas are None.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidelog.cli.admin_requests import LATEST, list_offsets_on, metadata
+from tidelog.cli.admin_requests import LATEST, describe_topics, list_offsets_on, metadata
 from tidelog.errors import ApiError
 from tidelog.model import TopicPartition
 from tidelog.shell.transport import Admin
@@ -34,6 +35,8 @@ class ReplicaState:
     log_end_offset: int | None = None
     high_watermark: int | None = None
     lag: int | None = None
+    is_eligible: bool = False
+    """Whether it may lead once no replica in sync can (KIP-966)."""
 
     @property
     def state(self) -> str:
@@ -41,6 +44,8 @@ class ReplicaState:
             return "leader"
         if self.log_end_offset is None:
             return "silent"
+        if self.is_eligible:
+            return "eligible"
         return "in sync" if self.replica in self.in_sync else "behind"
 
 
@@ -67,11 +72,23 @@ def replica_states(admin: Admin, pattern: str | None = None, *, timeout_ms: int 
     positions = {
         broker: _positions_on(admin, broker, held[broker], timeout_ms) for broker in sorted(live) if held[broker]
     }
+    eligible = _eligible(admin, wanted)
     return [
         state
         for topic, partition in sorted(_partitions(wanted), key=lambda pair: (pair[0], pair[1].partition_index))
-        for state in _states(topic, partition, positions)
+        for state in _states(topic, partition, positions, eligible.get((topic, partition.partition_index), ()))
     ]
+
+
+def _eligible(admin: Admin, topics: Iterable[Any]) -> dict[tuple[str, int], Collection[int]]:
+    """The eligible leader replicas of each partition that has any: only those with too few replicas in sync do."""
+    short = {name for name, each in _partitions(topics) if len(each.isr_nodes) < len(each.replica_nodes)}
+    return {
+        (topic.name, partition.partition_index): elr
+        for topic in describe_topics(admin, sorted(short))
+        for partition in topic.partitions
+        if (elr := getattr(partition, "eligible_leader_replicas", None))
+    }
 
 
 def _partitions(topics: Iterable[Any]) -> Iterator[tuple[str, Any]]:
@@ -81,7 +98,7 @@ def _partitions(topics: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _states(
-    topic: str, partition: Any, positions: Mapping[int, Mapping[TopicPartition, _Position]]
+    topic: str, partition: Any, positions: Mapping[int, Mapping[TopicPartition, _Position]], eligible: Collection[int]
 ) -> Iterator[ReplicaState]:
     name = TopicPartition(topic, partition.partition_index)
     leaders = positions.get(partition.leader_id, {}).get(name)
@@ -97,6 +114,7 @@ def _states(
             own.log_end_offset if own else None,
             own.high_watermark if own else None,
             lag,
+            replica in eligible,
         )
 
 

@@ -23,6 +23,7 @@ from tidelog.controller.commands.elections import (
     rebalance,
 )
 from tidelog.controller.commands.extension import create_partitions
+from tidelog.controller.commands.features import update_features
 from tidelog.controller.commands.isr import alter_partitions
 from tidelog.controller.commands.liveness import (
     find_replicas,
@@ -51,6 +52,7 @@ from tidelog.ports import Delete, Read, StoreResult
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.brokers import ControlledShutdownRequest, UnregisterBrokerRequest
 from tidelog.wire.messages.cluster.client_quotas import AlterClientQuotasRequest
+from tidelog.wire.messages.cluster.features import UpdateFeaturesRequest
 from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest
 from tidelog.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tidelog.wire.messages.security.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
@@ -133,6 +135,7 @@ class ActiveController:
                 lambda r: alter_reassignments(term, self.logs, self.deletions, r),
             ),
             UnregisterBrokerRequest: ("unregister broker", lambda r: unregister(term, self.deletions, r)),
+            UpdateFeaturesRequest: ("update features", lambda r: update_features(term, self.logs, r)),
             ListPartitionReassignmentsRequest: ("list reassignments", lambda r: list_reassignments(term, r)),
         }
         self._at(now)
@@ -352,6 +355,8 @@ def _at_or_below(path: str, root: str) -> bool:
 
 
 def _settle_ms(request: Any) -> int:
+    if isinstance(request, UpdateFeaturesRequest):
+        return 0 if request.validate_only else min(request.timeout_ms, SETTLE_MS)
     if isinstance(request, DeleteTopicsRequest):
         return request.timeout_ms
     if isinstance(request, CreateTopicsRequest | CreatePartitionsRequest) and not request.validate_only:

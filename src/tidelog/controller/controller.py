@@ -29,12 +29,19 @@ class Controller:
     replicas that this broker got since."""
 
     def __init__(
-        self, broker_id: int, config: BrokerConfig, *, entropy: Callable[[int], bytes], trusts_restarts: bool = False
+        self,
+        broker_id: int,
+        config: BrokerConfig,
+        *,
+        entropy: Callable[[int], bytes],
+        trusts_restarts: bool = False,
+        has_features: bool = False,
     ) -> None:
         self.broker_id = broker_id
         self.config = config
         self.entropy = entropy
         self.trusts_restarts = trusts_restarts
+        self.has_features = has_features
         self.leader_id = -1
         self.known_epoch = -1
         self.active: ActiveController | None = None
@@ -63,6 +70,13 @@ class Controller:
         """Topics marked for deletion, and the brokers that have not confirmed it; known while leading."""
         remaining = self.active.deletions.remaining if self.active else {}
         return {topic.name: sorted(brokers) for topic, brokers in remaining.items()}
+
+    @property
+    def eligible(self) -> dict[str, list[list[int]]]:
+        """Partitions with eligible leader replicas, or some that were: both; known while leading."""
+        partitions = self.active.term.cluster.partitions() if self.active else ()
+        known = ((partition.name, partition.state) for partition in partitions)
+        return {str(name): [list(s.elr), list(s.last_known)] for name, s in known if s.elr or s.last_known}
 
     def endpoint(self, broker: int) -> Endpoint | None:
         """The inter-broker endpoint of a live broker, while leading: the controller knows it before all others."""
@@ -196,7 +210,7 @@ class Controller:
         number = self.known_epoch = tree.parse_controller_epoch(epoch.data)
         self.out.append(Event("controller.elected", {"broker": self.broker_id, "epoch": number}))
         term = ControllerTerm(self.broker_id, self.config, self.entropy, number, epoch.version)
-        term.trusts_restarts = self.trusts_restarts
+        term.trusts_restarts, term.has_features = self.trusts_restarts, self.has_features
         self.active = ActiveController(term, self.last_token, self.now)
 
     def _resign(self, why: str) -> None:

@@ -7,6 +7,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.config.listeners import inter_broker_listener
 from tidelog.config.topic import TopicConfig
 from tidelog.controller import tree
+from tidelog.controller.features import MIN_INSYNC_REPLICAS
 from tidelog.controller.journal import Command, Journal, Steps, chunks
 from tidelog.controller.pushes import Pushes
 from tidelog.controller.state import ClusterState, Partition
@@ -24,6 +25,8 @@ class ControllerTerm:
     `trusts_restarts` is true in the oldest truncation generation only."""
 
     trusts_restarts = False
+    has_features = False
+    """Whether levels of features are kept in the tree."""
 
     def __init__(
         self, broker_id: int, config: BrokerConfig, entropy: Callable[[int], bytes], epoch: int, epoch_version: int
@@ -68,6 +71,16 @@ class ControllerTerm:
     def topic_config(self, topic: str) -> TopicConfig:
         """What applies to the topic now, the cluster-wide dynamic defaults included."""
         return TopicConfig(self.cluster.configs.get(f"topics/{topic}", {}), self.broker_config())
+
+    def least(self, partition: Partition) -> int:
+        """What `leaders.with_elr` needs: the topic's `min.insync.replicas`, or 0 without eligible leader replicas."""
+        if not self.cluster.has_elr:
+            return 0
+        for entity in (f"topics/{partition.topic.name}", f"brokers/{tree.DEFAULT_ENTITY}"):
+            value = self.cluster.configs.get(entity, {}).get(MIN_INSYNC_REPLICAS)
+            if value is not None:
+                return int(value)
+        return self.config.min_insync_replicas
 
     def broker_config(self) -> BrokerConfig:
         dynamic = self.cluster.configs.get(f"brokers/{tree.DEFAULT_ENTITY}", {})

@@ -41,6 +41,8 @@ class PartitionImage:
     isr: list[int] = field(default_factory=list)
     replicas: list[int] = field(default_factory=list)
     offline: list[int] = field(default_factory=list)
+    elr: list[int] = field(default_factory=list)
+    last_leader: int = NO_LEADER
 
 
 @dataclass(slots=True)
@@ -57,6 +59,8 @@ class ClusterImage:
         self.cluster_id = cluster_id
         self.controller_id = -1
         self.controller_epoch = 0
+        self.features: dict[str, int] = {}
+        self.features_epoch = 0
         self.brokers: dict[int, BrokerImage] = {}
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[bytes, str] = {}
@@ -85,6 +89,8 @@ class ClusterImage:
         """Take in an UpdateMetadataRequest that passed the epoch checks; the names of the topics it touched."""
         self.controller_id = request.controller_id
         self.controller_epoch = request.controller_epoch
+        self.features = {feature.name: feature.level for feature in request.features}
+        self.features_epoch = request.features_epoch
         self.brokers = {broker.id: self._broker(broker) for broker in request.live_brokers}
         touched = {state.topic_name for state in request.topic_states}
         if request.type == FULL:
@@ -142,5 +148,12 @@ def _apply_partitions(partitions: dict[int, PartitionImage], states: Iterable[Up
             partitions.pop(state.partition_index, None)
             continue
         partitions[state.partition_index] = PartitionImage(
-            state.leader, state.leader_epoch, state.zk_version, state.isr, state.replicas, state.offline_replicas
+            state.leader,
+            state.leader_epoch,
+            state.zk_version,
+            state.isr,
+            state.replicas,
+            state.offline_replicas,
+            state.elr,
+            state.last_leader,
         )

@@ -7,6 +7,11 @@ write. If none counts, the partition waits until every recorded member is back; 
 broker that misses a directory may have the replica in another one, and may lead with it, too. Anything earlier is an
 unclean election.
 
+With eligible leader replicas (KIP-966) the ISR may become empty, and `least`, the topic's `min.insync.replicas`, is not
+0. If no member can lead, an eligible replica that counts leads, alone in the ISR: it has everything committed, because
+the high watermark does not move while there are eligible replicas (`Partition.is_under_min_isr`). If none counts, the
+partition waits until all of them are back, and the most complete log of those in `last_known` leads.
+
 The leader epoch is raised only when the leader is elected, lost or re-elected.
 """
 
@@ -56,6 +61,39 @@ def counts(broker: int, recorded: int, lives: Lives) -> bool:
     return known and life.holds(recorded)
 
 
+def with_elr(
+    before: LeadershipState, after: LeadershipState, replicas: Sequence[int], lives: Lives, least: int
+) -> LeadershipState:
+    """`after`, an ISR that is to replace `before`'s, with the eligible leader replicas that follow from both."""
+    if len(after.isr) >= min(least, len(replicas)):
+        return without_elr(after)
+    once = {b: e for b, e in {**before.eligible, **before.members}.items() if b in replicas and b not in after.isr}
+    elr = {b: lives[b].epoch if b in lives else once[b] for b in sorted(once) if not has_lost(b, once[b], lives)}
+    known = {**before.unproven, **once}
+    lost = {b: known[b] for b in sorted(known) if b in replicas and b not in after.isr and b not in elr}
+    last_leader = NO_LEADER
+    if after.leader == NO_LEADER:
+        last_leader = before.last_leader if before.leader == NO_LEADER else before.leader
+    return after._replace(
+        elr=tuple(elr),
+        elr_epochs=tuple(elr.values()),
+        last_known=tuple(lost),
+        last_known_epochs=tuple(lost.values()),
+        last_leader=last_leader,
+    )
+
+
+def without_elr(state: LeadershipState) -> LeadershipState:
+    if state.elr or state.last_known or state.last_leader != NO_LEADER:
+        return state._replace(elr=(), elr_epochs=(), last_known=(), last_known_epochs=(), last_leader=NO_LEADER)
+    return state
+
+
+def has_lost(broker: int, recorded: int, lives: Lives) -> bool:
+    """Whether the broker is back without proof that it still has what it had: its last end was unclean."""
+    return broker in lives and not counts(broker, recorded, lives)
+
+
 def first_state(replicas: Sequence[int], lives: Lives) -> LeadershipState:
     """A new partition: the live replicas are in sync, the first of them leads. Without any it has no leader, and its
     first live replica may lead later: nothing was written yet, so all replicas are recorded as in sync, never seen."""
@@ -72,6 +110,7 @@ def elect(
     *,
     offline: Collection[int] = NOBODY,
     unclean: bool = False,
+    least: int = 0,
 ) -> Election:
     """The election for a partition, given the live brokers; `offline` are live replicas whose log folder failed."""
     standing = [
@@ -79,9 +118,13 @@ def elect(
         for broker, recorded in state.members.items()
         if broker not in offline and counts(broker, recorded, lives)
     ]
-    if standing:
-        return _elect_standing(state, replicas, lives, standing)
+    if standing and (not least or any(not lives[broker].leaving for broker in standing)):
+        election = _elect_standing(state, replicas, lives, standing)
+        after = with_elr(state, election.state or state, replicas, lives, least)
+        return UNCHANGED if after == state else Election(after)
     present = [broker for broker in replicas if broker in lives and broker not in offline and not lives[broker].leaving]
+    if least:
+        return _elect_eligible(state, replicas, lives, present, offline, unclean=unclean, least=least)
     if unclean:
         return _elect_unclean(state, present, lives)
     back = [broker for broker in state.isr if broker in present]
@@ -111,11 +154,38 @@ def _elect_standing(state: LeadershipState, replicas: Sequence[int], lives: Live
 
 
 def _elect_unclean(state: LeadershipState, present: Sequence[int], lives: Lives) -> Election:
-    """Any live replica, former ISR members first because they miss least."""
+    """Any live replica, former ISR members first because they miss least. It ends what was known of the others."""
     if not present:
         return _without_leader(state, state)
-    leader = next((broker for broker in present if broker in state.isr), present[0])
-    return Election(_led_by(state, leader, [leader], lives), unclean=True)
+    leader = next((broker for broker in present if broker in state.recorded), present[0])
+    return Election(without_elr(_led_by(state, leader, [leader], lives)), unclean=True)
+
+
+def _elect_eligible(
+    state: LeadershipState,
+    replicas: Sequence[int],
+    lives: Lives,
+    present: Sequence[int],
+    offline: Collection[int],
+    *,
+    unclean: bool,
+    least: int,
+) -> Election:
+    """No member of the ISR can lead, so the ISR becomes empty: the first eligible replica leads, or everybody waits."""
+    empty = with_elr(state, state._replace(leader=NO_LEADER, isr=(), isr_epochs=()), replicas, lives, least)
+    first = next((broker for broker in present if broker in empty.elr), None)
+    if first is not None:
+        return Election(with_elr(empty, _led_by(empty, first, [first], lives), replicas, lives, least))
+    back = [broker for broker in empty.last_known if broker in present]
+    is_leaving = any(broker in lives and broker not in offline for broker in empty.elr)
+    if unclean and present and not is_leaving:
+        return _elect_unclean(state, present, lives)
+    waiting = _without_leader(empty, state)
+    if empty.elr or len(back) < len(empty.last_known):
+        return waiting
+    if len(back) == 1 and lives[back[0]].holds(empty.unproven[back[0]]):
+        return Election(with_elr(empty, _led_by(empty, back[0], back, lives), replicas, lives, least))
+    return Election(waiting.state, tuple(back))
 
 
 def _without_leader(after: LeadershipState, before: LeadershipState) -> Election:
@@ -131,12 +201,16 @@ def _led_by(state: LeadershipState, leader: int, isr: Sequence[int], lives: Live
 
 
 def elect_by_logs(
-    state: LeadershipState, replicas: Sequence[int], lives: Lives, ends: Mapping[int, tuple[int, int]]
+    state: LeadershipState,
+    replicas: Sequence[int],
+    lives: Lives,
+    ends: Mapping[int, tuple[int, int]],
+    least: int = 0,
 ) -> LeadershipState:
     """Every recorded member is back, none counts: the highest (last epoch, log end offset) leads, alone in sync.
     Ties go to the first in assignment order."""
     leader = max(ends, key=lambda broker: (ends[broker], -replicas.index(broker)))
-    return _led_by(state, leader, [leader], lives)
+    return with_elr(state, _led_by(state, leader, [leader], lives), replicas, lives, least)
 
 
 def elect_preferred(

@@ -6,6 +6,7 @@ from typing import Any
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_as_written, elect_where_due
+from tidelog.controller.commands.features import keep_min_insync, load_features
 from tidelog.controller.commands.liveness import adopt, notice_log_folders, read_brokers
 from tidelog.controller.commands.reassignment import begin_requested
 from tidelog.controller.commands.topics import complete
@@ -46,6 +47,7 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
     logs.lacking.clear()
     (cluster_id,) = yield [Read(tree.CLUSTER_ID)]
     cluster.cluster_id = tree.parse_cluster_id(cluster_id.data) if cluster_id else ""
+    yield from load_features(term)
     brokers = yield from read_brokers()
     yield from _load_configs(term)
     yield from _load_tokens(term)
@@ -57,6 +59,7 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
         deletions.begin(term, topic)
     yield from complete(term, missing, made)
     yield from _drop_stray_marks({topic.name for topic in marked})
+    yield from keep_min_insync(term)
     yield from notice_log_folders(term)
     yield from elect_where_due(term, logs, list(cluster.partitions()), "new controller")
     yield from begin_requested(term)
@@ -77,7 +80,7 @@ def _report_gone(term: ControllerTerm) -> None:
     """Report dead brokers that are still in in-sync sets: the controller that would have reported them may have died
     with them."""
     states = [partition.state for partition in term.cluster.partitions()]
-    counted = {broker: epoch for state in states for broker, epoch in state.members.items()}
+    counted = {broker: epoch for state in states for broker, epoch in state.recorded.items()}
     for broker in sorted(counted.keys() - term.cluster.brokers.keys()):
         term.report("broker.gone", broker=broker, epoch=counted[broker])
 

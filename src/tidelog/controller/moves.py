@@ -9,7 +9,7 @@ back.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from tidelog.controller.leaders import Lives, counts
+from tidelog.controller.leaders import Lives, counts, with_elr
 from tidelog.controller.state import Partition
 from tidelog.controller.tree import LeadershipState
 from tidelog.model import NO_LEADER
@@ -29,7 +29,7 @@ class Move(NamedTuple):
         return tuple(broker for broker in self.partition.replicas if broker not in self.replicas)
 
 
-def begun(partition: Partition, target: Sequence[int], lives: Lives) -> Move | None:
+def begun(partition: Partition, target: Sequence[int], lives: Lives, least: int = 0) -> Move | None:
     """Towards `target`, also from the middle of another move: replicas that were only being added and are not wanted
     any more are dropped. None if that would leave no replica in sync. Nothing to add or remove: only the order
     changes."""
@@ -37,24 +37,24 @@ def begun(partition: Partition, target: Sequence[int], lives: Lives) -> Move | N
     adding = tuple(broker for broker in target if broker not in origin)
     removing = tuple(broker for broker in origin if broker not in target)
     replicas = (*target, *removing)
-    state = narrowed(partition, replicas, lives)
+    state = narrowed(partition, replicas, lives, least)
     return state and Move(partition, replicas, adding, removing, state)
 
 
-def ended(partition: Partition, lives: Lives) -> Move | None:
+def ended(partition: Partition, lives: Lives, least: int = 0) -> Move | None:
     """The reassignment's end, once it has come."""
     target = partition.target
     if not partition.is_moving or not set(target) <= set(partition.state.isr):
         return None
-    state = narrowed(partition, target, lives)
+    state = narrowed(partition, target, lives, least)
     if state is None or state.leader == NO_LEADER:
         return None
     return Move(partition, target, (), (), state)
 
 
-def reverted(partition: Partition, lives: Lives) -> Move | None:
+def reverted(partition: Partition, lives: Lives, least: int = 0) -> Move | None:
     """The reassignment cancelled. None if no remaining replica is in sync."""
-    state = narrowed(partition, partition.origin, lives)
+    state = narrowed(partition, partition.origin, lives, least)
     return state and Move(partition, partition.origin, (), (), state)
 
 
@@ -68,22 +68,30 @@ def reverted_uncleanly(partition: Partition, lives: Lives) -> Move | None:
     return Move(partition, partition.origin, (), (), state)
 
 
-def narrowed(partition: Partition, replicas: Sequence[int], lives: Lives) -> LeadershipState | None:
+def narrowed(partition: Partition, replicas: Sequence[int], lives: Lives, least: int = 0) -> LeadershipState | None:
     """The state with `replicas` only. The leader stays if it can, else the first remaining one that counts leads; None
-    if the ISR would be empty."""
+    if nobody would be left who surely has everything committed."""
     state = partition.state
     if set(partition.replicas) <= set(replicas):
-        return state
+        return with_elr(state, state, replicas, lives, least)
     kept = {b: epoch for b, epoch in state.members.items() if b in replicas}
-    if not kept:
+    if not kept and not _leaves_eligible(state, replicas):
         return None
     leader = state.leader
     if leader != NO_LEADER and leader not in kept:
         able = (b for b in replicas if b in kept and _may_lead(b, kept[b], lives, partition.offline))
         leader = next(able, NO_LEADER)
-    return state._replace(
+    after = state._replace(
         leader=leader, leader_epoch=state.leader_epoch + 1, isr=tuple(kept), isr_epochs=tuple(kept.values())
     )
+    return with_elr(state, after, replicas, lives, least)
+
+
+def _leaves_eligible(state: LeadershipState, replicas: Sequence[int]) -> bool:
+    """The same, of a partition whose ISR is empty already."""
+    if state.isr:
+        return False
+    return any(b in replicas for b in state.elr) if state.elr else set(state.last_known) <= set(replicas)
 
 
 def _may_lead(broker: int, recorded: int, lives: Lives, offline: Collection[int]) -> bool:

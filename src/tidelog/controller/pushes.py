@@ -27,6 +27,7 @@ from tidelog.wire.messages.cluster.controller_pushes import (
     StopReplicaTopicState,
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
+    UpdateMetadataFeature,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
@@ -143,6 +144,11 @@ class Pushes:
             if not queue.full:
                 queue.metadata.update(changed)
 
+    def push_features(self) -> None:
+        """Every UpdateMetadata carries them."""
+        for queue in self.queues.values():
+            queue.brokers = True
+
     def push_deletion(self, broker: int, partitions: Iterable[Partition], epoch: int = EPOCH_DURING_DELETE) -> None:
         queue = self.queues.get(broker)
         if queue is not None:
@@ -235,6 +241,8 @@ class Pushes:
             ],
             live_brokers=self.live_brokers,
             push_number=number,
+            features=[UpdateMetadataFeature(name=name, level=level) for name, level in self.cluster.features.items()],
+            features_epoch=max(0, self.cluster.features_version),
         )
 
     def _stop_replica(self, queue: Queue, number: int, epochs: Mapping[Partition, int]) -> StopReplicaRequest:

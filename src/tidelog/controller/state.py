@@ -7,6 +7,7 @@ structures that requests carry are kept with the partition and built once per ch
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from tidelog.controller.features import ELR_VERSION
 from tidelog.controller.image import LEADER_DURING_DELETE
 from tidelog.controller.leaders import Life
 from tidelog.controller.tree import Assignment, LeadershipState, Registration
@@ -103,6 +104,10 @@ class Partition:
             removing_replicas=list(self.removing),
             is_new=is_new,
             isr_epochs=list(state.isr_epochs),
+            elr=list(state.elr),
+            elr_epochs=list(state.elr_epochs),
+            last_known=list(state.last_known),
+            last_known_epochs=list(state.last_known_epochs),
         )
 
     def metadata(self, lives: dict[int, Life]) -> UpdateMetadataPartitionState:
@@ -118,6 +123,8 @@ class Partition:
                 zk_version=self.version,
                 replicas=list(self.replicas),
                 offline_replicas=[b for b in self.replicas if b not in lives or b in self.offline],
+                elr=list(state.elr),
+                last_leader=state.last_leader,
             )
         return self._metadata
 
@@ -167,6 +174,9 @@ class ClusterState:
         self.configs: dict[str, dict[str, str]] = {}
         self.config_versions: dict[str, int] = {}
         self.config_changes: list[int] = []
+        self.features: dict[str, int] = {}
+        """The finalized levels; `features_version` is that of their node, -1 without one."""
+        self.features_version = -1
         self.tokens = TokenTable(token_secret)
         """Delegation tokens; their node's versions and the notifications about them are beside."""
         self.token_versions: dict[str, int] = {}
@@ -176,6 +186,11 @@ class ClusterState:
 
     def __repr__(self) -> str:
         return f"ClusterState(brokers={sorted(self.brokers)} topics={len(self.topics)})"
+
+    @property
+    def has_elr(self) -> bool:
+        """Whether eligible leader replicas are kept (KIP-966)."""
+        return self.features.get(ELR_VERSION, 0) > 0
 
     def add_topic(self, topic: Topic) -> None:
         self.topics[topic.name] = topic
@@ -214,7 +229,9 @@ class ClusterState:
             assert state.leader == -1 or state.leader in state.isr, f"{partition}: the leader is outside the ISR"
             assert set(state.isr) <= set(partition.replicas), f"{partition}: ISR outside the replicas"
             assert len(state.isr) == len(set(state.isr)) == len(state.isr_epochs), f"{partition}: broken ISR"
-            assert state.isr, f"{partition}: the ISR is empty"
+            assert state.recorded, f"{partition}: nobody is recorded to hold what is committed"
+            assert not set(state.elr) & set(state.isr), f"{partition}: eligible and in sync"
+            assert {*state.elr, *state.last_known} <= set(partition.replicas), f"{partition}: eligible, not a replica"
             moved = {*partition.adding, *partition.removing}
             assert moved <= set(partition.replicas), f"{partition}: strangers are added or removed"
             assert len(moved) == len(partition.adding) + len(partition.removing), f"{partition}: added and removed"

@@ -1,7 +1,8 @@
 """The metadata tree: paths and contents of its nodes, in Kafka's classic form.
 
 Every node's content is JSON as Kafka's ZooKeeper mode wrote it, with these additions: `isr_epochs` beside `isr` in a
-partition's state, `clean_shutdown_epoch` and `directories_since` in a broker's registration, `/brokers/directories`. A
+partition's state, and there, while too few replicas are in sync, `elr`, `elr_epochs`, `last_known`, `last_known_epochs`
+and `last_leader`; `clean_shutdown_epoch` and `directories_since` in a broker's registration; `/brokers/directories`. A
 partition's epoch is the version of its state node, a broker's epoch the creation number of its registration.
 """
 
@@ -18,6 +19,8 @@ from tidelog.security.delegation_tokens import Token, principal_of
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
+FEATURE = "/feature"
+"""The finalized levels of features. Clusters from before there were any do not have the node."""
 SASL_SALTS = "/cluster/sasl_salts"
 """Only in clusters with SASL, and not Kafka's: a secret from which the salts of unknown users are made."""
 BROKER_IDS = "/brokers/ids"
@@ -157,6 +160,8 @@ class Registration(NamedTuple):
     rack: str | None = None
     clean_epoch: int = NO_EPOCH
     directories_since: int = NO_EPOCH
+    features: Mapping[str, tuple[int, int]] = {}
+    """The levels that it supports, from the lowest to the highest."""
 
 
 def has_directories_of(recorded: int, since: int) -> bool:
@@ -182,18 +187,44 @@ class RequestedReplicas(NamedTuple):
 
 
 class LeadershipState(NamedTuple):
-    """A partition's state node. `isr_epochs[i]` is the broker epoch with which `isr[i]` was found in sync."""
+    """A partition's state node. `isr_epochs[i]` is the broker epoch with which `isr[i]` was found in sync.
+
+    `elr` are the eligible leader replicas (KIP-966): brokers that left the ISR when it was below `min.insync.replicas`,
+    or made it so. They hold everything committed, because the high watermark does not move until enough replicas are in
+    sync again. `last_known` are those of them that came back from an unclean end, and may have lost records. Both are
+    empty while enough replicas are in sync. `last_leader` led before the partition had no leader.
+    """
 
     leader: int = NO_LEADER
     leader_epoch: int = 0
     isr: tuple[int, ...] = ()
     isr_epochs: tuple[int, ...] = ()
     controller_epoch: int = 0
+    elr: tuple[int, ...] = ()
+    elr_epochs: tuple[int, ...] = ()
+    last_known: tuple[int, ...] = ()
+    last_known_epochs: tuple[int, ...] = ()
+    last_leader: int = NO_LEADER
 
     @property
     def members(self) -> dict[int, int]:
         """The in-sync set in its order, each broker with the epoch with which it was found in sync."""
         return dict(zip(self.isr, self.isr_epochs, strict=True))
+
+    @property
+    def eligible(self) -> dict[int, int]:
+        """The eligible leader replicas, each with the last broker epoch in which it surely held everything."""
+        return dict(zip(self.elr, self.elr_epochs, strict=True))
+
+    @property
+    def unproven(self) -> dict[int, int]:
+        """`last_known`, each broker with the last epoch in which it surely held everything."""
+        return dict(zip(self.last_known, self.last_known_epochs, strict=True))
+
+    @property
+    def recorded(self) -> dict[int, int]:
+        """All brokers that may hold everything committed: one of them must lead next."""
+        return {**self.members, **self.eligible, **self.unproven} if self.elr or self.last_known else self.members
 
 
 def _dump(value: Any) -> bytes:
@@ -239,7 +270,9 @@ def format_registration(registration: Registration, timestamp: int) -> bytes:
             "endpoints": [f"{e.listener}://{e.host}:{e.port}" for e in endpoints],
             "listener_security_protocol_map": {e.listener: e.security for e in endpoints},
             "rack": registration.rack,
-            "features": {},
+            "features": {
+                n: {"min_version": low, "max_version": high} for n, (low, high) in registration.features.items()
+            },
             "clean_shutdown_epoch": registration.clean_epoch,
             "directories_since": registration.directories_since,
         }
@@ -251,7 +284,9 @@ def parse_registration(data: bytes) -> Registration:
     security = value.get("listener_security_protocol_map", {})
     endpoints = tuple(_parse_endpoint(text, security) for text in value["endpoints"])
     clean_epoch, since = value.get("clean_shutdown_epoch", NO_EPOCH), value.get("directories_since", NO_EPOCH)
-    return Registration(endpoints, value.get("rack"), clean_epoch, since)
+    supported = value.get("features", {}).items()
+    features = {str(name): (int(levels["min_version"]), int(levels["max_version"])) for name, levels in supported}
+    return Registration(endpoints, value.get("rack"), clean_epoch, since, features)
 
 
 def format_directories(missing_since: Mapping[str, int]) -> bytes:
@@ -319,23 +354,58 @@ def parse_preferred_election(data: bytes) -> dict[str, list[int]]:
 
 
 def format_state(state: LeadershipState) -> bytes:
-    return _dump(
-        {
-            "controller_epoch": state.controller_epoch,
-            "leader": state.leader,
-            "version": 1,
-            "leader_epoch": state.leader_epoch,
-            "isr": state.isr,
-            "isr_epochs": state.isr_epochs,
-        }
-    )
+    value: dict[str, Any] = {
+        "controller_epoch": state.controller_epoch,
+        "leader": state.leader,
+        "version": 1,
+        "leader_epoch": state.leader_epoch,
+        "isr": state.isr,
+        "isr_epochs": state.isr_epochs,
+    }
+    if state.elr:
+        value |= {"elr": state.elr, "elr_epochs": state.elr_epochs}
+    if state.last_known:
+        value |= {"last_known": state.last_known, "last_known_epochs": state.last_known_epochs}
+    if state.last_leader != NO_LEADER:
+        value["last_leader"] = state.last_leader
+    return _dump(value)
 
 
 def parse_state(data: bytes) -> LeadershipState:
     value = json.loads(data)
-    isr = tuple(value["isr"])
-    epochs = tuple(value.get("isr_epochs", ())) or (NO_EPOCH,) * len(isr)
-    return LeadershipState(value["leader"], value["leader_epoch"], isr, epochs, value["controller_epoch"])
+    return LeadershipState(
+        value["leader"],
+        value["leader_epoch"],
+        *_parse_members(value, "isr"),
+        value["controller_epoch"],
+        *_parse_members(value, "elr"),
+        *_parse_members(value, "last_known"),
+        value.get("last_leader", NO_LEADER),
+    )
+
+
+def _parse_members(value: Mapping[str, Any], name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The brokers and their epochs; members without epochs never count."""
+    members = tuple(value[name] if name == "isr" else value.get(name, ()))
+    return members, tuple(value.get(f"{name}_epochs", ())) or (NO_EPOCH,) * len(members)
+
+
+def without_epochs(state: LeadershipState) -> LeadershipState:
+    """For another store, where broker epochs have no meaning: no member counts there."""
+    return state._replace(
+        isr_epochs=(NO_EPOCH,) * len(state.isr),
+        elr_epochs=(NO_EPOCH,) * len(state.elr),
+        last_known_epochs=(NO_EPOCH,) * len(state.last_known),
+    )
+
+
+def format_features(levels: Mapping[str, int]) -> bytes:
+    return _dump({"version": 2, "status": 1, "features": {n: {"max_version_level": v} for n, v in levels.items()}})
+
+
+def parse_features(data: bytes) -> dict[str, int]:
+    """The finalized levels."""
+    return {str(name): int(level["max_version_level"]) for name, level in json.loads(data)["features"].items()}
 
 
 def format_config(config: Mapping[str, str]) -> bytes:

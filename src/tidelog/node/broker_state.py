@@ -13,6 +13,7 @@ from tidelog.config.listeners import inter_broker_listener
 from tidelog.config.loggers import level_of
 from tidelog.config.topic import TopicConfig
 from tidelog.controller.controller import Controller
+from tidelog.controller.features import ELR
 from tidelog.controller.image import FULL, ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
@@ -169,6 +170,15 @@ class BrokerState:
     @property
     def has_sasl(self) -> bool:
         return bool(self.sasl)
+
+    @property
+    def has_features(self) -> bool:
+        return self.controller.has_features
+
+    @has_features.setter
+    def has_features(self, supported: bool) -> None:
+        self.controller.has_features = supported
+        self.membership.features = {ELR.name: (ELR.low, ELR.high)} if supported else {}
 
     @property
     def has_authorizer(self) -> bool:

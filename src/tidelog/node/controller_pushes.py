@@ -178,6 +178,7 @@ class Assignments:
                 state.partition_epoch,
                 tuple(state.replicas),
                 tuple(state.adding_replicas) if state.adding_replicas or state.removing_replicas else None,
+                tuple(state.elr),
             )
             if not partition.assign(given, now):
                 return ErrorCode.STALE_CONTROLLER_EPOCH if state.leader_epoch < partition.epoch else ErrorCode.NONE
@@ -198,7 +199,9 @@ class Assignments:
         replica elsewhere: a power loss took what it had not synced yet."""
         if self._replicas.get(*name) is not None:
             return False
-        recorded = dict(zip(state.isr, state.isr_epochs, strict=False)).get(self._broker_id)
+        members = (*state.isr, *state.elr, *state.last_known)
+        epochs = (*state.isr_epochs, *state.elr_epochs, *state.last_known_epochs)
+        recorded = dict(zip(members, epochs, strict=False)).get(self._broker_id)
         return not self._membership.has_directories_of(recorded)
 
     def _changed(self, partition: Partition, end_before: int, *, in_sync: bool) -> None:

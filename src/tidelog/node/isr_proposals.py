@@ -138,7 +138,7 @@ class IsrProposals:
         before = partition.role.isr if isinstance(partition.role, Leader) else ()
         if answer.leader_epoch != partition.epoch:
             return
-        if partition.proposal_accepted(proposal, answer.isr, answer.partition_epoch):
+        if partition.proposal_accepted(proposal, answer.isr, answer.partition_epoch, answer.elr):
             partition.mark_dirty()
             partition.advance(now, self._eligible())  # rule 1: replicas that left no longer count
             kind = "isr.shrink" if len(answer.isr) < len(before) else "isr.expand"

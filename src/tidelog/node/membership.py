@@ -57,6 +57,8 @@ class Membership:
         self._on_registered = on_registered
         self._now = now
         self._directories = directories
+        self.features: Mapping[str, tuple[int, int]] = {}
+        """The levels of features that this broker supports."""
         self._known: Node | None = None
         self._missing_since: dict[str, int] = {}
         self.cluster_id = ""
@@ -131,7 +133,9 @@ class Membership:
     def register(self) -> None:
         self.alarm.set(None)
         changes = self._directories_change()
-        registration = tree.Registration(self._endpoints, self._rack, self.clean_epoch, self.directories_since)
+        registration = tree.Registration(
+            self._endpoints, self._rack, self.clean_epoch, self.directories_since, self.features
+        )
         content = tree.format_registration(registration, self._now().wall)
         self._submit([*changes, Create(self.path, content, ephemeral=True)], self._registered)
 

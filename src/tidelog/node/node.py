@@ -42,7 +42,8 @@ class Node:
     """A broker. Every input returns the effects to carry out, in order. `stopwatch` measures work, in nanoseconds.
     `directories` are the ids of its log folders; `sasl_secret` is the cluster's, for brokers with SASL; `jwks` are the
     keys that verify access tokens, by URL (`security.access_tokens.providers`); `own_token` is the access token with
-    which it logs in to other brokers, if it does so by OAUTHBEARER."""
+    which it logs in to other brokers, if it does so by OAUTHBEARER. With `has_features` it knows features whose level
+    may change; without, its messages are those of before there were any."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class Node:
         certificates: Certificates | None = None,
         jwks: Mapping[str, str] | None = None,
         own_token: str = "",
+        has_features: bool = False,
     ) -> None:
         self._effects: list[Effect] = []
         self._out: list[Effect] = []
@@ -79,7 +81,7 @@ class Node:
             node=self,
         )
         broker = self.broker
-        broker.certificates = certificates
+        broker.certificates, broker.has_features = certificates, has_features
         self.replicas = broker.replicas
         given = (broker.inter_broker_listener, broker.sasl, broker.authorizer)
         self.dispatch = Dispatch(broker, self.purgatory, self._effects, *given, is_shared=is_shared(config))

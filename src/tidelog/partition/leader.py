@@ -33,6 +33,8 @@ class Leader:
     """The replicas that a reassignment adds; None if there is no reassignment."""
     proposal: Proposal | None = None
     """At most one: a second one would be refused, because the first one changes the partition epoch."""
+    elr: tuple[int, ...] = ()
+    """The eligible leader replicas that the controller committed with this ISR (KIP-966)."""
     maximal_isr: frozenset[int] = field(init=False)
     """The members of `isr` and of `proposal` together: until the controller answers, either may be the ISR from which
     it elects the next leader, so a record is committed only if both have it (rule 1)."""
@@ -50,9 +52,10 @@ class Leader:
         self._widen()
         return self.proposal
 
-    def commit_isr(self, isr: Iterable[int]) -> None:
+    def commit_isr(self, isr: Iterable[int], elr: Iterable[int] = ()) -> None:
         """The controller committed this ISR. That also ends a proposal in flight, which it accepted or overtook."""
         self.isr = tuple(isr)
+        self.elr = tuple(elr)
         self.proposal = None
         self._widen()
 

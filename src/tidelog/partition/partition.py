@@ -34,6 +34,7 @@ class Assignment(NamedTuple):
     partition_epoch: int
     replicas: tuple[int, ...]
     adding: tuple[int, ...] | None = None
+    elr: tuple[int, ...] = ()
 
 
 class DirtyPartitions(Protocol):
@@ -143,7 +144,7 @@ class Partition:
             for replica in assignment.replicas
             if replica != self.broker_id
         }
-        self.role = Leader(self.log.log_end_offset, assignment.isr, remote, assignment.adding)
+        self.role = Leader(self.log.log_end_offset, assignment.isr, remote, assignment.adding, elr=assignment.elr)
 
     def _keep_leading(self, role: Leader, assignment: Assignment, now: Time) -> None:
         for replica in assignment.replicas:
@@ -152,7 +153,7 @@ class Partition:
         for replica in set(role.remote).difference(assignment.replicas):
             del role.remote[replica]
         role.adding = assignment.adding
-        role.commit_isr(assignment.isr)
+        role.commit_isr(assignment.isr, assignment.elr)
 
     def _follow(self, leader: int, *, new_epoch: bool) -> None:
         if isinstance(self.role, Follower) and not new_epoch:
@@ -210,7 +211,7 @@ class Partition:
         role = self.leading()
         if self.full:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log folder of {self.name} is full")
-        if acks == ACKS_ALL and len(role.isr) < self.min_in_sync:
+        if acks == ACKS_ALL and self.lacks_replicas(role):
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         old_end = self.log.log_end_offset
         appended = self.log.append_as_leader(
@@ -247,8 +248,14 @@ class Partition:
         return True
 
     def is_under_min_isr(self, role: Leader) -> bool:
-        """Whether the ISR is smaller than min.insync.replicas: then the high watermark does not move (KIP-966)."""
-        return len(role.isr) < self.min_in_sync
+        """Whether the high watermark must not move, because too few replicas are in sync (KIP-966)."""
+        return self.lacks_replicas(role)
+
+    def lacks_replicas(self, role: Leader) -> bool:
+        """Whether the ISR is smaller than min.insync.replicas. The controller may know another value than this broker
+        by now. If it keeps eligible leader replicas, the ISR is too small for it: it may elect one of them, which then
+        must have everything committed."""
+        return len(role.isr) < self.min_in_sync or bool(role.elr)
 
     def after_append(self, now: Time) -> None:
         """Records were appended: request a flush if one is due, and notify the readers."""
@@ -329,13 +336,15 @@ class Partition:
         rest = [member for member in role.isr if member not in late]
         return role.propose(rest, self.partition_epoch, self.broker_id, own_epoch)
 
-    def proposal_accepted(self, proposal: Proposal, isr: Sequence[int], partition_epoch: int) -> bool:
+    def proposal_accepted(
+        self, proposal: Proposal, isr: Sequence[int], partition_epoch: int, elr: Sequence[int] = ()
+    ) -> bool:
         """The controller committed the ISR; returns whether this was still the change in flight."""
         role = self.role
         if type(role) is not Leader or role.proposal is not proposal or partition_epoch < self.partition_epoch:
             return False
         self.partition_epoch = partition_epoch
-        role.commit_isr(isr)
+        role.commit_isr(isr, elr)
         return True
 
     def proposal_refused(self, proposal: Proposal) -> None:

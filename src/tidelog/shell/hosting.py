@@ -17,9 +17,10 @@ import uvloop
 from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
+from tidelog.controller.features import founding
 from tidelog.model import Endpoint, Time, id_text
 from tidelog.node.node import Node
-from tidelog.ports import Create, MetadataStore, Read, StoreResult
+from tidelog.ports import Change, Create, MetadataStore, Read, StoreResult
 from tidelog.ports import Node as StoreNode
 from tidelog.security import sasl
 from tidelog.shell import broker_access
@@ -112,7 +113,7 @@ class HostedBroker:
         own_token = own_tokens.load()
         thread = StoreThread(self._store_opener())
         stack.callback(thread.stop)
-        cluster_id = _cluster_id(thread.store)
+        cluster_id = _cluster_id(thread.store, config)
         has_sasl = any(endpoint.security.startswith("SASL") for endpoint, _ in bound)
         if config.authorizer_class_name:
             broker_access.check(config, thread.store, own_token)
@@ -131,6 +132,7 @@ class HostedBroker:
             certificates=tls,
             jwks=token_keys.load(),
             own_token=own_token,
+            has_features=True,
         )
         server = self.parts.server(
             self.loop,
@@ -267,19 +269,20 @@ def _name(host: str) -> str:
     return socket.gethostname() if host in ("", "0.0.0.0", "::") else host  # noqa: S104 (compared, not bound)
 
 
-def _cluster_id(store: MetadataStore) -> str:
-    """The cluster's id; the first broker to ask generates it."""
+def _cluster_id(store: MetadataStore, config: BrokerConfig) -> str:
+    """The cluster's id; the first broker to ask founds the cluster."""
     new = tree.format_cluster_id(id_text(os.urandom(16)))
-    return tree.parse_cluster_id(_shared(store, tree.CLUSTER_ID, new))
+    return tree.parse_cluster_id(_shared(store, tree.CLUSTER_ID, new, founding(config)))
 
 
-def _shared(store: MetadataStore, path: str, new: bytes) -> bytes:
-    """The content of the node, for all brokers; the first broker to ask creates it."""
+def _shared(store: MetadataStore, path: str, new: bytes, others: Sequence[Change] = ()) -> bytes:
+    """The content of the node, for all brokers; the first broker to ask creates it, and `others` with it unless they
+    exist."""
     while True:
-        found = store.apply([Read(path)])
+        found = store.apply([Read(path), *(Read(each.path) for each in others)])
         if found.outcome != "ok":
             raise CannotStart("The metadata store does not answer.")
-        (node,) = found.values
+        node, *there = found.values
         if isinstance(node, StoreNode):
             return node.data
-        store.apply([Create(path, new)])
+        store.apply([Create(path, new), *(each for each, known in zip(others, there, strict=True) if known is None)])

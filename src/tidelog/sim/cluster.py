@@ -6,6 +6,7 @@ from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.commands.elections import UNCLEAN
+from tidelog.controller.features import founding
 from tidelog.controller.image import ClusterImage
 from tidelog.model import TopicPartition
 from tidelog.node.node import Node
@@ -40,7 +41,7 @@ PROPERTIES = {
 
 class Cluster:
     """`properties` are brokers' options beyond those of every simulated broker; `factor` is the default replication
-    factor.
+    factor; `elr`: the cluster keeps eligible leader replicas (KIP-966).
     """
 
     def __init__(
@@ -52,12 +53,16 @@ class Cluster:
         faults: Faults | None = None,
         generation: Generation = KIP_320,
         factor: int = 3,
+        elr: bool = False,
     ) -> None:
         self.properties = {**PROPERTIES, **(properties or {})}
         self.generation = generation
         self.factor = factor
+        self.elr = elr
         self.folders = self.properties["log.dirs"].split(",")
         self.world = World(seed, self.node_of, brokers=brokers, faults=faults, folders=self.folders)
+        if elr:
+            self.world.tree.change(founding(BrokerConfig({**self.properties, "node.id": "0"})), 0)
         self.suite = Suite()
         self.world.observers += [self.suite, CoordinatorLoads()]
         self.seen_records = SeenRecords(self.suite)
@@ -72,7 +77,7 @@ class Cluster:
         return f"Cluster({self.world!r})"
 
     def node_of(self, host: Host) -> Node:
-        return build_node(host, self.properties, self.generation)
+        return build_node(host, self.properties, self.generation, has_features=self.elr)
 
     # Start.
 
@@ -201,7 +206,7 @@ class Cluster:
             if state.leader < 0
             and not any(
                 broker in ghosts.epochs and ghosts.holds(broker, ghosts.epochs[broker], recorded)
-                for broker, recorded in state.members.items()
+                for broker, recorded in state.recorded.items()
             )
         ]
 
@@ -267,7 +272,9 @@ def pictured(image: ClusterImage) -> dict[TopicPartition, tuple[int, ...]]:
     }
 
 
-def build_node(host: Host, properties: Mapping[str, str], generation: Generation) -> Node:
+def build_node(
+    host: Host, properties: Mapping[str, str], generation: Generation, *, has_features: bool = False
+) -> Node:
     """Build the broker of a simulated machine: its own options over those of the cluster."""
     own = {
         "node.id": str(host.broker_id),
@@ -287,4 +294,5 @@ def build_node(host: Host, properties: Mapping[str, str], generation: Generation
         entropy=host.random.randbytes,
         generation=generation,
         directories={folder: host.disk.directory_id(folder) for folder in config.folders},
+        has_features=has_features,
     )

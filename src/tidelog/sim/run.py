@@ -90,7 +90,13 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
     brokers, factor, faults, properties = draw_cluster(plan)
     generation = GENERATIONS[plan.generation]
     cluster = Cluster(
-        plan.seed, brokers=brokers, faults=faults, properties=properties, generation=generation, factor=factor
+        plan.seed,
+        brokers=brokers,
+        faults=faults,
+        properties=properties,
+        generation=generation,
+        factor=factor,
+        elr=dice_of(plan.seed, "elr", plan.without) is not None,
     )
     has = partial(dice_of, plan.seed, without=plan.without)
     if has("racks") is not None:

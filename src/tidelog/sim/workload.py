@@ -19,6 +19,7 @@ from tidelog.sim.cluster import Cluster
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.nemesis.schedule import DRAWN
 from tidelog.sim.parts import topology
+from tidelog.sim.parts.changing_least import ChangingLeast
 from tidelog.sim.parts.compaction import Compaction
 from tidelog.sim.parts.copies import GROUP as COPIERS
 from tidelog.sim.parts.copies import Copies
@@ -41,7 +42,7 @@ PARTS = ("operator", "group", "keepers", "asker", "transactions", "compaction", 
 
 HABITS = ("old-producers", "early-ends", "first-lost")
 CLIENTS = ("copiers", *HABITS, "consumer-protocol", "static-members", "old-consumers")
-LATER = ("forger", "folders", "relocations", "factors", "racks", *CLIENTS, *DRAWN)
+LATER = ("forger", "folders", "relocations", "factors", "racks", *CLIENTS, *DRAWN, "elr", "changing-least")
 """Parts that were added later and may be left out: seeds that found a bug before are then the same runs as before."""
 
 
@@ -91,6 +92,8 @@ class Workload:
         self.relocations = LogDirectoryMoves(cluster, dice) if dice is not None else None
         dice = dice_of(seed, "old-consumers", without) if self.operator is not None else None
         self.returner = Returner(cluster, FLEETING, dice) if dice is not None else None
+        dice = dice_of(seed, "changing-least", without) if cluster.elr else None
+        self.least = ChangingLeast(cluster, dice) if dice is not None else None
 
     def _transactions(self, dice: Random, partitions: int | None, habits: Sequence[Random | None]) -> Transactions:
         compacted = self.compaction.names if self.compaction is not None else ()
@@ -140,6 +143,8 @@ class Workload:
             self.relocations.start()
         if self.returner is not None:
             self.returner.process.after(0, self.returner.start)
+        if self.least is not None:
+            self.least.start()
 
     # Producers.
 
@@ -232,6 +237,8 @@ class Workload:
             self.forger.stopped = True
         if self.relocations is not None:
             self.relocations.stop()
+        if self.least is not None:
+            self.least.stopped = True
 
     def settle(self) -> None:
         """Wait until everything that was started ends well, on a healed cluster."""

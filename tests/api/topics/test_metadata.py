@@ -198,6 +198,14 @@ def test_pages_hold_every_partition_once_in_order(limit):
     assert pages(found, "c", "b", limit=limit) == everything[2:]
 
 
+def test_described_partitions_have_eligible_leaders_and_the_last_leader():
+    found = image()
+    add_topic(found, "t", -1)
+    found.topics["t"].partitions[0].elr, found.topics["t"].partitions[0].last_leader = [1, 2], 2
+    (partition,) = describe(found, "t").topics[0].partitions
+    assert (partition.leader_id, partition.eligible_leader_replicas, partition.last_known_elr) == (-1, [1, 2], [2])
+
+
 def test_described_partitions_have_no_eligible_leaders_and_unknown_topics_an_error():
     found = image()
     add_topic(found, "t", 2)

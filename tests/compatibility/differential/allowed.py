@@ -46,8 +46,6 @@ ALLOWED = (
     Allowed("Whole batches", r"max_bytes 100 \[Fetch", r"records$"),
     Allowed("Replicas fetch on their own listener", r"^a replica id \[Fetch", r""),
     Allowed("Zero and negative timeouts", r"^a timeout of 0 \[CreateTopics|^a negative timeout \[(Create|Delete)", r""),
-    Allowed("min.insync.replicas", r"\[CreateTopics v[567]\]", r"configs\[min.insync.replicas\].config_source"),
-    Allowed("min.insync.replicas", r"\[DescribeConfigs", r"configs\[min.insync.replicas\]"),
     Allowed("Normalized configuration values", r"^cleanup.policy = delete,delete|election.enable = TRUE", r"\.value$"),
     Allowed(
         "Options of a broker",

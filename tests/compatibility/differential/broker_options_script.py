@@ -39,6 +39,9 @@ def _refused(side: Side) -> None:
         ):  # fmt: skip
             _alter(side, f"{option} = {value!r}", (option, SET, value), name=name, validate=True)
         _alter(side, "an unknown option of a broker", ("no.such.option", SET, "1"), name=name, validate=True)
+        for how, value in ((SET, "2"), (DELETE, None)):  # eligible leader replicas need to know it
+            if (name, how) != (ALL, SET):
+                _alter(side, f"min.insync.replicas, {how}", ("min.insync.replicas", how, value), name=name)
         _alter(side, "delete what was never set", ("log.cleaner.threads", DELETE, None), name=name)
         _alter(side, "delete what cannot be set", ("log.retention.hours", DELETE, None), name=name, validate=True)
         _alter(side, "append to what is no list", ("log.cleaner.threads", APPEND, "1"), name=name, validate=True)

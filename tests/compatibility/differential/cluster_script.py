@@ -17,6 +17,7 @@ def run(side: Side) -> None:
     _topic_partitions(side)
     _log_dirs(side)
     _api_versions(side)
+    _features(side)
 
 
 COMPARED = {key for key, api in APIS.items() if api.caller != "sasl"} - {22}
@@ -113,6 +114,34 @@ def _log_dirs(side: Side) -> None:
     move("a replica to no folder of the broker", "/nowhere/at/all", "seen", 0)
     move("a replica to a path that is not absolute", "logs", "seen", 0)
     side.both("of nothing", "AlterReplicaLogDirs", dirs=[])
+
+
+def _features(side: Side) -> None:
+    def update(label: str, *updates: tuple[str, int, int], validate: bool = True) -> None:
+        for version in (0, 1, 2):
+            kinds = {"allow_downgrade": False} if version == 0 else {"validate_only": validate}
+            wanted = [
+                {"feature": name, "max_version_level": level, **({} if version == 0 else {"upgrade_type": kind})}
+                for name, level, kind in updates
+            ]
+            side.ask(label, "UpdateFeatures", version, feature_updates=wanted, **({} if version == 0 else kinds))
+
+    elr = "eligible.leader.replicas.version"
+    update("the level there is", (elr, 1, 1))
+    update("a level that does not exist", (elr, 2, 1))
+    update("a negative level", (elr, -1, 1))
+    update("a feature that does not exist", ("no.such.feature", 1, 1))
+    update("down without saying so", (elr, 0, 1))
+    update("down to the level there is", (elr, 1, 2))
+    update("a kind that does not exist", (elr, 1, 7))
+    update("one good, one not", (elr, 1, 1), ("no.such.feature", 1, 1))
+    side.ask(
+        "down, if it were",
+        "UpdateFeatures",
+        2,
+        validate_only=True,
+        feature_updates=[{"feature": elr, "max_version_level": 0, "upgrade_type": 2}],
+    )
 
 
 def _api_versions(side: Side) -> None:

@@ -254,6 +254,16 @@ ROWS = (
     ),
     row("DescribeProducers", "Topic:t READ", {"topics": [{"name": "t", "partition_indexes": [0]}]}),
     row("UnregisterBroker", f"{CLUSTER} ALTER", {"broker_id": 77}),
+    row(
+        "UpdateFeatures",
+        f"{CLUSTER} ALTER",
+        {
+            "feature_updates": [
+                {"feature": "eligible.leader.replicas.version", "max_version_level": 1, "upgrade_type": 1}
+            ],
+            "validate_only": True,
+        },
+    ),
     row("DescribeTransactions", "TransactionalId:x DESCRIBE", {"transactional_ids": ["x"]}),
     row("ListTransactions", "TransactionalId:x DESCRIBE", {}, hides=True),
     row(

@@ -5,10 +5,10 @@ A version that is not served is answered in version 0 with UNSUPPORTED_VERSION a
 
 import re
 from functools import cache
-from typing import NamedTuple
 
 from tidelog.api.context import Context
 from tidelog.api.registry import APIS
+from tidelog.controller.features import ELR, FIXED, finalized
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.features import (
     ApiVersion,
@@ -20,24 +20,8 @@ from tidelog.wire.messages.cluster.features import (
 
 KEY = 18
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-FEATURES_EPOCH = 0
 OURS = "tidelog"
 """The name under which Tidelog's own clients present themselves."""
-
-
-class Feature(NamedTuple):
-    """Levels as Kafka 4.3.1 numbers them; a feature of minimum 0 is not reported before version 4 (KAFKA-17011)."""
-
-    name: str
-    low: int
-    high: int
-
-
-FEATURES = (
-    Feature("group.version", 0, 1),
-    Feature("metadata.version", 7, 30),
-    Feature("transaction.version", 0, 2),
-)
 
 
 def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
@@ -47,6 +31,7 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=versions)
     if context.version >= 3 and not _is_named(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    image = context.broker.image
     among_brokers = context.listener == context.broker.inter_broker_listener
     return ApiVersionsResponse(
         api_keys=_served(
@@ -54,24 +39,31 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
             to_ours=request.client_software_name == OURS,
             sasl=context.broker.has_sasl,
             authorizer=context.broker.has_authorizer,
+            features=context.broker.has_features,
         ),
         supported_features=[
             SupportedFeatureKey(name=feature.name, min_version=feature.low, max_version=feature.high)
-            for feature in FEATURES
+            for feature in ((ELR, *FIXED) if context.broker.has_features else FIXED)
             if feature.low > 0 or context.version >= 4
         ],
-        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features_epoch=image.features_epoch,
         finalized_features=[
-            FinalizedFeatureKey(name=feature.name, max_version_level=feature.high, min_version_level=feature.high)
-            for feature in FEATURES
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in finalized(image.features).items()
         ],
     )
 
 
 @cache
-def _served(*, among_brokers: bool, to_ours: bool, sasl: bool, authorizer: bool) -> list[ApiVersion]:
+def _served(*, among_brokers: bool, to_ours: bool, sasl: bool, authorizer: bool, features: bool) -> list[ApiVersion]:
     """The same response for every new connection; it is never modified."""
-    holding = {"broker": among_brokers, "tidelog": to_ours, "sasl": sasl, "secured": sasl or authorizer}
+    holding = {
+        "broker": among_brokers,
+        "tidelog": to_ours,
+        "sasl": sasl,
+        "secured": sasl or authorizer,
+        "features": features,
+    }
     callers = {"anyone"} | {caller for caller, holds in holding.items() if holds}
     return [
         ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)

@@ -90,11 +90,13 @@ def _store(broker: Broker) -> dict[str, Any]:
 
 def _controller(broker: Broker) -> dict[str, Any]:
     controller = broker.controller
+    eligible = controller.eligible if broker.image.features else {}
     return {
         "leading": controller.leading,
         "id": controller.leader_id,
         "epoch": controller.epoch,
         "deletions": controller.deletions,
+        **({"eligible": eligible} if eligible else {}),
     }
 
 

@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (75): partitions of topics in pages, in order of name and number (KIP-966).
 
-Eligible leader replicas are answered empty: they are not kept (docs/differences.md).
+As in Kafka, the last known eligible leader replica is the last leader, while there is none.
 """
 
 from collections.abc import Iterable
@@ -101,8 +101,8 @@ def _topic(topic: TopicImage, indexes: range, context: Context) -> DescribeTopic
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=partition.replicas,
                 isr_nodes=partition.isr,
-                eligible_leader_replicas=[],
-                last_known_elr=[],
+                eligible_leader_replicas=partition.elr,
+                last_known_elr=[] if partition.last_leader == NO_LEADER else [partition.last_leader],
                 offline_replicas=unreachable(partition, reachable),
             )
             for index in indexes

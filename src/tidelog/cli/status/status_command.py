@@ -28,13 +28,13 @@ COLUMNS = (
     Column("EPOCH", 5, grows=True),
     Column("ISR", 8, grows=True),
     Column("REPLICA", 7),
-    Column("STATE", 7),
+    Column("STATE", 7, grows=True),
     Column("LEO", 10, grows=True),
     Column("HW", 10, grows=True),
     Column("LAG", 0),
 )
 
-COLOURS = {"leader": "bold", "in sync": "", "behind": "yellow", "silent": "red"}
+COLOURS = {"leader": "bold", "in sync": "", "eligible": "yellow", "behind": "yellow", "silent": "red"}
 QueryReplicas = Callable[[], list[ReplicaState] | None]
 """Queries the state of the replicas; returns None if no broker answers."""
 

@@ -15,6 +15,7 @@ from tidelog.config.quotas import node_name
 from tidelog.controller import topic_names, tree
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.controller_term import ControllerTerm
+from tidelog.controller.features import MIN_INSYNC_REPLICAS
 from tidelog.controller.journal import Group, Steps, submit
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_LEADER
@@ -111,7 +112,27 @@ def _altered(term: ControllerTerm, resource: Resource, current: Current, changes
         return alter.alter_topic(current, changes, term.broker_config())
     if resource.resource_type == GROUP:
         return alter.alter_group(current, changes, term.broker_config())
-    return alter.alter_broker(current, changes, cluster=not resource.resource_name)
+    altered = alter.alter_broker(current, changes, cluster=not resource.resource_name)
+    if term.cluster.has_elr and resource.resource_type == BROKER:
+        _check_min_insync(term, resource.resource_name, {change.name for change in changes}, altered)
+    return altered
+
+
+def _check_min_insync(term: ControllerTerm, broker: str, named: set[str], altered: Current) -> None:
+    """The controller must know it, because eligible leader replicas depend on it."""
+    if broker and MIN_INSYNC_REPLICAS in named:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+        )
+    there = term.cluster.configs.get(f"brokers/{tree.DEFAULT_ENTITY}", {})
+    if (
+        not broker
+        and MIN_INSYNC_REPLICAS not in altered
+        and (MIN_INSYNC_REPLICAS in named or MIN_INSYNC_REPLICAS in there)
+    ):
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+        )
 
 
 def _judge_all(
@@ -165,13 +186,15 @@ def _broker(name: str) -> str:
 
 
 def carry_out(term: ControllerTerm, logs: LogEnds, done: Sequence[Alteration], *, validate_only: bool) -> Steps[None]:
-    """Write what was accepted, and elect leaders that the new options allow."""
+    """Write what was accepted, elect leaders that the new options allow, and end eligible leader replicas where enough
+    replicas are in sync now. Until then the leader does not commit anything, whatever `min.insync.replicas` it knows.
+    """
     accepted = [each for each in done if each.options is not None]
     if validate_only or not accepted:
         return
     yield from write(term, accepted)
-    leaderless = [partition for partition in term.cluster.partitions() if partition.state.leader == NO_LEADER]
-    yield from elect_where_due(term, logs, leaderless, "options changed")
+    affected = [p for p in term.cluster.partitions() if p.state.leader == NO_LEADER or p.state.elr]
+    yield from elect_where_due(term, logs, affected, "options changed")
 
 
 def write(term: ControllerTerm, accepted: Sequence[Alteration]) -> Steps[None]:

@@ -64,7 +64,7 @@ class LogEnds:
             for each in (self.wanted, self.known, self.lacking, self._may_lack):
                 each.pop(partition, None)
         elif self.wanted.get(partition) != epochs:
-            recorded = partition.state.members
+            recorded = partition.state.recorded
             self.wanted[partition] = epochs
             self.known[partition], self.lacking[partition] = {}, set()
             self._may_lack[partition] = {b for b in candidates if not lives[b].holds(recorded.get(b, NO_EPOCH))}
@@ -130,8 +130,10 @@ def _log_end_request(partitions: Iterable[Partition]) -> OffsetForLeaderEpochReq
 def judge(term: ControllerTerm, partition: Partition, *, unclean: bool = False) -> Election:
     """Rule 8 for one partition, unclean if its topic's configuration or the caller allows it. If a member counts that
     is shutting down, `elect` waits for it even then: it lost nothing, and an unclean election would lose records."""
-    cluster = term.cluster
-    election = elect(partition.state, partition.replicas, cluster.lives, offline=partition.offline, unclean=unclean)
+    cluster, least = term.cluster, term.least(partition)
+    election = elect(
+        partition.state, partition.replicas, cluster.lives, offline=partition.offline, unclean=unclean, least=least
+    )
     state = election.state or partition.state
     if state.leader != NO_LEADER or unclean or election.candidates:
         return election
@@ -160,7 +162,7 @@ def _report_unclean(term: ControllerTerm, partition: Partition, election: Electi
         topic=partition.topic.name,
         partition=partition.index,
         leader=election.state.leader,
-        previous_isr=list(partition.state.isr),
+        previous_isr=list(partition.state.recorded),
     )
 
 
@@ -170,7 +172,8 @@ def elect_most_complete(term: ControllerTerm, logs: LogEnds, partitions: Sequenc
     for partition in term.cluster.current(partitions):
         candidates = judge(term, partition).candidates
         if candidates and logs.is_known(partition, candidates):
-            state = elect_by_logs(partition.state, partition.replicas, term.cluster.lives, logs.known[partition])
+            known, lives = logs.known[partition], term.cluster.lives
+            state = elect_by_logs(partition.state, partition.replicas, lives, known, term.least(partition))
             changes[partition] = state
             logs.set(term, partition, ())
     yield from term.commit(list(changes.items()), "most complete log")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import Steps
-from tidelog.controller.leaders import Life
+from tidelog.controller.leaders import Life, with_elr
 from tidelog.controller.state import Partition
 from tidelog.controller.tree import LeadershipState
 from tidelog.errors import ErrorCode
@@ -51,6 +51,7 @@ def _fill(answer: PartitionDataResponse, partition: Partition) -> None:
     answer.leader_epoch = state.leader_epoch
     answer.isr = list(state.isr)
     answer.partition_epoch = partition.version
+    answer.elr = list(state.elr)
 
 
 def _decide(
@@ -82,7 +83,8 @@ def _decide(
         return code, None
     # The controller's order: the epochs recorded are those of the registrations, which the request was checked against.
     isr = tuple(member.broker_id for member in proposed.new_isr_with_epochs)
-    changes[partition] = state._replace(isr=isr, isr_epochs=tuple(lives[member].epoch for member in isr))
+    after = state._replace(isr=isr, isr_epochs=tuple(lives[member].epoch for member in isr))
+    changes[partition] = with_elr(state, after, partition.replicas, lives, term.least(partition))
     return ErrorCode.NONE, partition
 
 

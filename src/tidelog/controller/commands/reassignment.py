@@ -86,7 +86,7 @@ def find(term: ControllerTerm, topic: str, index: int) -> Partition:
 def _cancelled(term: ControllerTerm, partition: Partition) -> Move:
     if not partition.is_moving:
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
-    move = reverted(partition, term.cluster.lives)
+    move = reverted(partition, term.cluster.lives, term.least(partition))
     if move is None and term.topic_config(partition.topic.name).unclean_leader_election_enable:
         move = reverted_uncleanly(partition, term.cluster.lives)
     if move is None:
@@ -107,7 +107,7 @@ def planned_move(
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     if partition.target == tuple(target):
         return None
-    move = begun(partition, target, term.cluster.lives)
+    move = begun(partition, target, term.cluster.lives, term.least(partition))
     if move is None:
         raise _invalid(f"None of the replicas that {partition.topic.name}:{partition.index} would keep is in sync.")
     return move
@@ -208,7 +208,8 @@ def _report_moves(term: ControllerTerm, step: Step, why: str) -> None:
 def finish_moves(term: ControllerTerm, deletions: Deletions) -> Steps[None]:
     """End the moves whose whole target is in sync."""
     arrived, term.arrived = term.arrived, {}
-    moves = [move for p in term.cluster.current(arrived) if (move := ended(p, term.cluster.lives)) is not None]
+    current, lives = term.cluster.current(arrived), term.cluster.lives
+    moves = [move for p in current if (move := ended(p, lives, term.least(p))) is not None]
     if not moves:
         return
     replicas = {move.partition: move.partition.replicas for move in moves}

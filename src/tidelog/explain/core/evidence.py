@@ -102,9 +102,9 @@ class OngoingReassignment(NamedTuple):
 class PartitionEvidence:
     """A partition, as the broker with the highest leader epoch shows it.
 
-    `sizes`, `rates` and `folders` are bytes, bytes per second and log directory of each replica. `min_insync` is
-    min.insync.replicas. `leader_error` is what its leader answered at both looks. `transactions` are those that have
-    been open for long.
+    `elr` are its eligible leader replicas, `last_known` those that were (KIP-966). `sizes`, `rates` and `folders`
+    are bytes, bytes per second and log directory of each replica. `min_insync` is min.insync.replicas.
+    `leader_error` is what its leader answered at both looks. `transactions` are those that have been open for long.
     """
 
     name: TopicPartition
@@ -119,6 +119,13 @@ class PartitionEvidence:
     folders: dict[int, str] = field(default_factory=dict)
     leader_error: ErrorCode = ErrorCode.NONE
     transactions: list[OpenTransaction] = field(default_factory=list)
+    elr: Sequence[int] = ()
+    last_known: Sequence[int] = ()
+
+    @property
+    def holders(self) -> Sequence[int]:
+        """The replicas one of which must lead next, as nobody leads: only they have every acknowledged record."""
+        return [*self.isr, *self.elr] or self.last_known
 
     @property
     def out_of_sync(self) -> list[int]:

@@ -27,11 +27,23 @@ def offline(evidence: Evidence, partition: PartitionEvidence) -> Iterator[Findin
     if partition.leader != NO_LEADER:
         return
     topic, index = partition.name
-    silent = [replica for replica in partition.isr if not evidence.is_alive(replica)]
-    last = broker_list(partition.isr)
-    because = [f"Its last in-sync replicas were on {last}; only they are guaranteed to have every acknowledged record."]
-    because += [why_out_of_sync(evidence, partition, replica) for replica in partition.isr]
-    others = [replica for replica in partition.replicas if replica not in partition.isr and evidence.is_alive(replica)]
+    holders = partition.holders
+    silent = [replica for replica in holders if not evidence.is_alive(replica)]
+    last = broker_list(holders)
+    if partition.isr or not holders:
+        because = [
+            f"Its last in-sync replicas were on {last}; only they are guaranteed to have every acknowledged record."
+        ]
+    elif partition.elr:
+        because = [
+            f"Its eligible leader replicas are on {last}; only they are guaranteed to have every acknowledged record."
+        ]
+    else:
+        because = [
+            f"Its last replicas, on {last}, did not stop cleanly; the most complete log leads once all are back."
+        ]
+    because += [why_out_of_sync(evidence, partition, replica) for replica in holders]
+    others = [replica for replica in partition.replicas if replica not in holders and evidence.is_alive(replica)]
     restart = Advice("Replace the failed log directory, and restart its broker.")
     helps = [Advice(f"Start {broker_list(silent)}.") if silent else restart]
     if others:

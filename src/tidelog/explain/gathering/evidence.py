@@ -102,12 +102,19 @@ def _add_settings(evidence: Evidence) -> Steps[None]:
     of_topics = answers.get("topics", Answer())
     _take_topic_options(evidence, _options(of_topics))
     evidence.unanswered += _undescribed(of_topics, "topic", "min.insync.replicas and throttles are not known")
+    for partition in evidence.partitions.values():
+        partition.elr = partition.last_known = ()
     for broker, seen in evidence.brokers.items():
         of_broker = answers.get(broker, Answer())
         evidence.unanswered += _undescribed(of_broker, "broker", "throttles are not known")
         found = _options(of_broker, DYNAMIC).get(str(broker), {})
         seen.options = {name: rate for name in RATES if (rate := found.get(name)) not in (None, "", UNLIMITED)}
-        deleting: Mapping[str, Sequence[int]] = seen.facts.get("controller", {}).get("deletions", {})
+        controller = seen.facts.get("controller", {})
+        for name, (elr, last_known) in controller.get("eligible", {}).items():
+            topic, _, index = name.rpartition("-")
+            if (known := evidence.partitions.get(TopicPartition(topic, int(index)))) is not None:
+                known.elr, known.last_known = elr, last_known
+        deleting: Mapping[str, Sequence[int]] = controller.get("deletions", {})
         evidence.deleting = {**evidence.deleting, **deleting}
     # A deletion may wait for a broker that no partition and no registration names.
     for broker in chain.from_iterable(evidence.deleting.values()):

@@ -105,7 +105,7 @@ def _without_epochs(entry: StoredNode) -> bytes:
     if not _STATE.fullmatch(entry.path):
         return entry.node.data
     state = tree.parse_state(entry.node.data)
-    return tree.format_state(state._replace(isr_epochs=(NO_EPOCH,) * len(state.isr)))
+    return tree.format_state(tree.without_epochs(state))
 
 
 def import_tree(store: MetadataStore, lines: Iterable[str]) -> int:

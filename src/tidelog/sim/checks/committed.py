@@ -4,6 +4,8 @@ I5 (S): what was committed never changes; once a leader's HW reaches its epoch's
 
 I9 (S): every ISR member that lives and counts holds everything committed below TrueHW.
 
+I45 (S): so does every eligible leader replica (KIP-966) that lives and counts.
+
 I10 (S): the leader holds every acknowledged record at its offset.
 
 After a loss that is allowed, the log of the next leader is the reference for all of this (`ghosts`).
@@ -46,6 +48,8 @@ def check(ghosts: Ghosts, replica: Replica, before: State | None, all_of: All, *
         check_leader(ghosts, ghost, replica, before, all_of, cut=cut)
     if ghosts.in_sync(name, replica.broker):
         check_member(ghost, replica)
+    elif ghosts.is_eligible(name, replica.broker):
+        check_member(ghost, replica, "I45", "eligible to lead")
 
 
 def check_leader(
@@ -88,16 +92,19 @@ def check_members(ghosts: Ghosts, ghost: Ghost, replicas: Iterable[Replica]) -> 
     if ghost.awaits_rebase:
         return
     for replica in replicas:
-        counts = ghosts.in_sync(ghost.name, replica.broker) and replica.broker not in ghost.unproven
-        if counts and replica.state is not None and not replica.partition.failed:
+        if replica.broker in ghost.unproven or replica.state is None or replica.partition.failed:
+            continue
+        if ghosts.in_sync(ghost.name, replica.broker):
             check_member(ghost, replica)
+        elif ghosts.is_eligible(ghost.name, replica.broker):
+            check_member(ghost, replica, "I45", "eligible to lead")
 
 
-def check_member(ghost: Ghost, replica: Replica) -> None:
+def check_member(ghost: Ghost, replica: Replica, invariant: str = "I9", which: str = "in sync") -> None:
     true_hw = ghost.true_high_watermark
-    assert replica.log.end >= true_hw, f"I9: {replica!r} is in sync but ends below TrueHW {true_hw}"
+    assert replica.log.end >= true_hw, f"{invariant}: {replica!r} is {which} but ends below TrueHW {true_hw}"
     same = replica.log.agrees(ghost.committed, true_hw)
-    assert same, f"I9: {replica!r} is in sync but differs below TrueHW: {difference(replica, ghost)}"
+    assert same, f"{invariant}: {replica!r} is {which} but differs below TrueHW: {difference(replica, ghost)}"
 
 
 def check_holds(replica: Replica, acked: Acked) -> None:

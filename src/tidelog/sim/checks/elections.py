@@ -3,9 +3,10 @@
 A member of the ISR *counts* only if it lives with its recorded broker epoch, or registered with that epoch as cleanly
 shut down, with all log directories that it had then. The leader is the first in assignment order that counts; the
 others leave the ISR in the same write. If none counts, every recorded member must be back, and of those with all of
-their directories the one with the highest (last epoch, LEO) leads. Anything else is an unclean election: it must be
-allowed, and it allows loss. What the controller could not know yet is excused: `excused(broker)` says whether a broker
-in the tree may be passed over, because it is shutting down or its disk failed.
+their directories the one with the highest (last epoch, LEO) leads. With eligible leader replicas (KIP-966), the first
+of them that counts leads before that, alone in the ISR; recorded are those and all that were. Anything else is an
+unclean election: it must be allowed, and it allows loss. What the controller could not know yet is excused:
+`excused(broker)` says whether a broker in the tree may be passed over, because it is shutting down or its disk failed.
 
 A registration belongs to the life whose session made it. It may reach the store after that life is over, so it proves
 nothing about how that life ended. A life that was over before its first step was done (its disk failed, or was cut off)
@@ -40,21 +41,26 @@ def check(
     `replicas` are those of running brokers; `unclean`: unclean elections are allowed.
     """
     state = ghosts.states[name]
-    recorded, elected = before.members, state.members
+    recorded, elected, eligible = before.members, state.members, before.eligible
     assigned = ghosts.assignments[name]  # a replica that a reassignment removed cannot be elected
     standing = [b for b in recorded if ghosts.in_sync_as(b, recorded[b]) and not excused(b) and b in assigned]
+    waiting = [b for b in eligible if ghosts.in_sync_as(b, eligible[b]) and not excused(b) and b in assigned]
     if state.leader == NO_LEADER:
+        standing += waiting
         assert not standing, f"I17: {name} lost its leader while {standing} count: {before} → {state}"
         return
     proven = {b for b in elected if b in recorded and ghosts.proves(b, elected[b], recorded[b])}
     if state.leader in proven:
         check_clean(ghosts, name, before, standing, proven)
-    elif standing:
+    elif not standing and state.leader in eligible and proves(ghosts, state, eligible):
+        check_eligible(ghosts, name, before, waiting)
+    elif standing or waiting:
+        standing += waiting
         raise AssertionError(f"I17: {name} elects {state.leader}, which does not count, while {standing} do")
     else:
         reason = why_unclean(ghosts, name, before, replicas)
         assert unclean or not reason, f"I17: {name} elects {state.leader}, and may not: {reason}"
-        unseen = {*recorded} - {*replicas}  # they were back and may be gone again: nobody knows their logs
+        unseen = {*before.recorded} - {*replicas}  # they were back and may be gone again: nobody knows their logs
         if unclean and unseen:
             reason = reason or f"the logs of {unseen} were not seen"
         if reason:
@@ -63,7 +69,7 @@ def check(
 
 def why_unclean(ghosts: Ghosts, name: TopicPartition, before: LeadershipState, replicas: Mapping[int, Replica]) -> str:
     """Return why an election in which no member counts did not elect the most complete log; empty if it did."""
-    state, recorded = ghosts.states[name], before.members
+    state, recorded = ghosts.states[name], before.recorded
     if state.isr != (state.leader,) or not all_back(ghosts, recorded, state.leader):
         return f"not all of {before} are back"
     holds = ghosts.holds(state.leader, state.members[state.leader], recorded[state.leader])
@@ -74,10 +80,23 @@ def why_unclean(ghosts: Ghosts, name: TopicPartition, before: LeadershipState, r
     own = end_of(replicas[state.leader])
     better = {
         broker: end_of(replicas[broker])
-        for broker in before.isr
+        for broker in recorded
         if broker in replicas and not replicas[broker].partition.failed and end_of(replicas[broker]) > own
     }
     return f"its log ends with {own}, while others have more: {better}" if better else ""
+
+
+def proves(ghosts: Ghosts, state: LeadershipState, eligible: Mapping[int, int]) -> bool:
+    """Whether the leader is the eligible replica that it was recorded to be."""
+    return ghosts.proves(state.leader, state.members[state.leader], eligible[state.leader])
+
+
+def check_eligible(ghosts: Ghosts, name: TopicPartition, before: LeadershipState, waiting: list[int]) -> None:
+    """No member of the ISR could lead, and an eligible leader replica does."""
+    state, order = ghosts.states[name], ghosts.assignments[name]
+    assert state.isr == (state.leader,), f"I17: {name} elects {state.leader}, with others in sync: {before} → {state}"
+    passed_over = [b for b in waiting if order.index(b) < order.index(state.leader)]
+    assert not passed_over, f"I17: {name} passes over {passed_over} in its order {order}: {before} → {state}"
 
 
 def check_clean(

@@ -3,7 +3,8 @@
 `Ghosts` mirrors the metadata tree as of its last change.
 
 LossAllowed: acknowledged records may be gone after an unclean election, after more than min - 1 overlapping data-losing
-crashes, or after a data-losing crash of the last ISR member while |ISR| < min. From then until a leader is elected
+crashes, or after a data-losing crash of the last ISR member while |ISR| < min; with eligible leader replicas (KIP-966),
+of the last of all that may hold what is committed. From then until a leader is elected
 nobody can say which records must exist. The log of the next leader is then the reference, and a replica that differs
 from it is judged again once it is back in sync. What an operator deletes is not a loss: comparisons begin at a log's
 start.
@@ -25,6 +26,7 @@ from tidelog.sim.inode import Inode
 from tidelog.sim.store import Tree
 
 CLEANUP_POLICY = "cleanup.policy"
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 
 class Acked(NamedTuple):
@@ -49,7 +51,7 @@ class Ghost:
     """What the checks know about one partition.
 
     `leaders` and `starts` say who led an epoch and where it began. `first_appended` is (broker, end, crc) of what was
-    appended first at an epoch and offset. `isrs` maps (leader epoch, partition epoch) to the ISR that the controller
+    appended first at an epoch and offset. `isrs` maps (leader epoch, partition epoch) to the state that the controller
     recorded. `lossy` brokers lost unsynced data and are not back in the ISR since. `once_committed` is the highest
     TrueHW ever, lost records included. `loss_allowed` says why acknowledged records may be gone, also long afterwards;
     while `rebase_after` is an epoch, the next leader's log will be the reference. Records and markers were read up to
@@ -76,7 +78,7 @@ class Ghost:
     starts: dict[int, int] = field(default_factory=dict)
     first_appended: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
     proposals: list[ProposedIsr] = field(default_factory=list)
-    isrs: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
+    isrs: dict[tuple[int, int], LeadershipState] = field(default_factory=dict)
     lossy: set[int] = field(default_factory=set)
     loss_allowed: str = ""
     rebase_after: int | None = None
@@ -123,6 +125,8 @@ class Ghosts:
         self.topic_ids: dict[str, bytes] = {}
         self.deleting: set[str] = set()
         self.overrides: dict[str, Mapping[str, str]] = {}
+        self.defaults: Mapping[str, str] = {}
+        """The cluster-wide options of brokers."""
         self.reassigning: dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.rot: dict[tuple[int, TopicPartition], Inode] = {}
         """(broker, partition) → the file with a flipped bit that no start checks."""
@@ -188,6 +192,8 @@ class Ghosts:
             self._take_broker(int(path.rsplit("/", 1)[1]), node)
         elif path.startswith(nodes.TOPIC_CONFIGS + "/"):
             self.overrides[path.rsplit("/", 1)[1]] = nodes.parse_config(node.data)
+        elif path == nodes.broker_config_path(""):
+            self.defaults = nodes.parse_config(node.data)
         elif path == nodes.CONTROLLER_EPOCH:
             epoch = nodes.parse_controller_epoch(node.data)
             assert epoch >= self.controller_epoch, f"I13: the controller epoch goes back to {epoch}"
@@ -218,7 +224,7 @@ class Ghosts:
             name = TopicPartition(topic, int(parts[2]))
             self.states[name] = parse_state(node.data)
             self.partition_epochs[name] = node.version
-            self.of(name).isrs[self.states[name].leader_epoch, node.version] = self.states[name].isr
+            self.of(name).isrs[self.states[name].leader_epoch, node.version] = self.states[name]
             changed.append(name)
 
     def _forget(self, parts: list[str]) -> None:
@@ -268,6 +274,18 @@ class Ghosts:
         """Whether the broker lives in exactly the recorded life."""
         return self.epochs.get(broker, NO_EPOCH - 1) == recorded
 
+    def least(self, topic: str) -> int:
+        """The `min.insync.replicas` that eligible leader replicas depend on."""
+        given = self.overrides.get(topic, {}).get(MIN_INSYNC_REPLICAS) or self.defaults.get(MIN_INSYNC_REPLICAS)
+        return int(given or 1)
+
+    def is_eligible(self, name: TopicPartition, broker: int) -> bool:
+        """Whether the broker lives and counts as an eligible leader replica (KIP-966)."""
+        state = self.states.get(name)
+        if state is None or broker not in state.elr or broker not in self.epochs:
+            return False
+        return self.proves(broker, self.epochs[broker], state.eligible[broker])
+
     def in_sync(self, name: TopicPartition, broker: int) -> bool:
         """Whether the broker lives and counts as a member of the recorded ISR by rule 8."""
         state = self.states.get(name)
@@ -311,11 +329,11 @@ class Ghosts:
 
     def judge_loss(self, name: TopicPartition) -> None:
         ghost, state = self.of(name), self.states.get(name)
-        isr = state.isr if state is not None else ()
+        known = tuple(state.recorded) if state is not None else ()
         if len(ghost.lossy) > ghost.min_in_sync - 1:
             self.allow_loss(name, f"{len(ghost.lossy)} overlapping data-losing crashes with min {ghost.min_in_sync}")
-        elif isr and len(isr) < ghost.min_in_sync and ghost.lossy.issuperset(isr):
-            self.allow_loss(name, f"the ISR {isr}, below min {ghost.min_in_sync}, has only brokers that lost data")
+        elif known and len(known) < ghost.min_in_sync and ghost.lossy.issuperset(known):
+            self.allow_loss(name, f"the ISR {known}, below min {ghost.min_in_sync}, has only brokers that lost data")
 
     def allow_loss(self, name: TopicPartition, why: str, epoch: int | None = None) -> None:
         """Allow loss in every leader epoch after `epoch` (default: the current one)."""

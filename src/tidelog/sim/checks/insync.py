@@ -5,11 +5,11 @@ controlled shutdown does not join.
 I16 (S): AlterPartition is accepted only with matching leader and partition epoch: whatever grows the ISR, or removes a
 member that counts, was proposed by the state's leader, based on exactly the state that it replaces.
 
-I47 (S): every ISR member that lives and counts (rule 8) holds a replica of exactly this topic, so that I9 is checked
-against it, from the moment something is committed: HW passed an offset that every member of the ISR had fetched up to.
-So brokers may learn late of a new topic. Exempt are brokers with a failed log directory in this life, topics that are
-being deleted, and partitions after a loss without a new leader. A broker that is dead, or lost a directory that it had,
-does not count.
+I47 (S): every ISR member or eligible replica that lives and counts (rule 8) holds a replica of exactly this topic, so
+that I9 is checked against it, from the moment something is committed: HW passed an offset that every member of the ISR
+had fetched up to. So brokers may learn late of a new topic. Exempt are brokers with a failed log directory in this
+life, topics that are being deleted, and partitions after a loss without a new leader. A broker that is dead, or lost a
+directory that it had, does not count.
 """
 
 from collections.abc import Callable
@@ -110,7 +110,7 @@ def check_held(ghosts: Ghosts, name: TopicPartition, broker: int, held: Partitio
         not ghost.true_high_watermark
         or ghost.awaits_rebase
         or name.topic in ghosts.deleting
-        or not ghosts.in_sync(name, broker)
+        or not (ghosts.in_sync(name, broker) or ghosts.is_eligible(name, broker))
     ):
         return
     assert held is not None, f"I47: broker {broker} is in sync and has no replica of {name}: {ghosts.states[name]}"

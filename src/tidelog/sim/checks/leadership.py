@@ -5,8 +5,9 @@ reassignment adds or removes; no replica is both added and removed.
 I20 (S): the target of a truncation came from a leader in the same epoch, is ≥ TrueHW for an ISR member, and the
 truncation happens before the first append in that epoch.
 I21 (S): what a follower appends is what the epoch's leader had appended there, byte for byte, and begins at its LEO.
-I32 (S): the ISR is never empty; a replica's data is deleted only after the controller's commit, also when another topic
-of the same name takes its place.
+I32 (S): the ISR is never empty, unless there are eligible leader replicas (KIP-966) or some that were; a replica's data
+is deleted only after the controller's commit, also when another topic of the same name takes its place.
+I46 (S): ELR ∩ ISR = ∅, ELR ⊆ AR, and the ELR is empty where |ISR| ≥ min.
 """
 
 from collections.abc import Callable
@@ -76,7 +77,12 @@ def take_recovered(ghosts: Ghosts, replica: Replica, found: list[Batch]) -> None
 
 def check_tree(ghosts: Ghosts, name: TopicPartition, before: LeadershipState | None, version: int | None) -> None:
     state, replicas = ghosts.states[name], ghosts.assignments[name]
-    assert state.isr, f"I32: {name} has an empty ISR: {state}"
+    assert state.recorded, f"I32: {name} has an empty ISR: {state}"
+    assert state.isr or state.leader == NO_LEADER, f"I32: {name} is led with an empty ISR: {state}"
+    assert not set(state.elr) & set(state.isr), f"I46: {name} has eligible replicas in sync: {state}"
+    assert {*state.elr, *state.last_known} <= set(replicas), f"I46: {name} has unassigned eligible replicas: {state}"
+    enough = len(state.isr) >= min(ghosts.least(name.topic), len(replicas))
+    assert not enough or not state.elr, f"I46: {name} has eligible replicas though enough are in sync: {state}"
     assert state.leader == NO_LEADER or state.leader in state.isr, f"I14: {name} is led from outside its ISR: {state}"
     assert set(state.isr) <= set(replicas), f"I14: {name} has an unassigned broker in its ISR: {state}"
     adding, removing = ghosts.reassigning.get(name, ((), ()))

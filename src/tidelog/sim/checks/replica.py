@@ -62,6 +62,7 @@ class State(NamedTuple):
     isr: tuple[int, ...] = ()
     maximal_isr: frozenset[int] = frozenset()
     proposal: Proposal | None = None
+    elr: tuple[int, ...] = ()
 
     @property
     def counted(self) -> set[int]:

@@ -105,6 +105,7 @@ class Suite:
                 role.isr if leads else (),  # type: ignore[union-attr]
                 role.maximal_isr if leads else NOBODY_COUNTS,  # type: ignore[union-attr]
                 role.proposal if leads else None,  # type: ignore[union-attr]
+                role.elr if leads else (),  # type: ignore[union-attr]
             )
             if (cut or checked.get(partition) != numbers) and log.topic_id == ids.get(partition.name.topic):
                 self.check_replica(host, partition, numbers)
@@ -222,11 +223,12 @@ class Suite:
 
     def check_held(self, host: Host) -> None:
         for name, state in self.ghosts.states.items():
-            if host.broker_id in state.isr and host.broker_id not in self._ailing:
+            if (host.broker_id in state.isr or host.broker_id in state.elr) and host.broker_id not in self._ailing:
                 insync.check_held(self.ghosts, name, host.broker_id, partition_of(host, name))
 
     def check_members_hold(self, world: World, name: TopicPartition) -> None:
-        for broker in self.ghosts.states[name].isr:
+        state = self.ghosts.states[name]
+        for broker in (*state.isr, *state.elr):
             if broker not in self._ailing:
                 insync.check_held(self.ghosts, name, broker, partition_of(world.hosts[broker], name))
 

@@ -3,8 +3,8 @@
 I6 (S): within one leader's epoch HW never descends.
 
 I7 (S): a leader advances HW to h only if every other member of the maximal ISR fetched at ≥ h in this epoch, with its
-current broker epoch, and |ISR| ≥ min. Fetches are taken from the wire. A member that registered its last life as
-cleanly shut down counts with what that life had fetched (rule 8): it still has it.
+current broker epoch, |ISR| ≥ min, and there are no eligible leader replicas. Fetches are taken from the wire. A member
+that registered its last life as cleanly shut down counts with what that life had fetched (rule 8): it still has it.
 
 I8 (S): for the leader whose epoch is the tree's, the controller's ISR ⊆ its maximal ISR.
 """
@@ -37,9 +37,9 @@ def check_advance(ghosts: Ghosts, replica: Replica, before: State | None, fetche
     assert state is not None
     given = [state]
     if before is not None and before.leading and before.epoch == state.epoch:
-        isrs = ghosts.of(replica.partition.name).isrs
-        passed = (isrs.get((state.epoch, each)) for each in range(before.partition_epoch + 1, state.partition_epoch))
-        given += [before, *(before._replace(isr=isr, proposal=None) for isr in passed if isr is not None)]
+        known = ghosts.of(replica.partition.name).isrs
+        passed = (known.get((state.epoch, each)) for each in range(before.partition_epoch + 1, state.partition_epoch))
+        given += [before, *(before._replace(isr=t.isr, elr=t.elr, proposal=None) for t in passed if t is not None)]
     reasons = [refusal(ghosts, replica, one, fetches) for one in given]
     assert not all(reasons), f"I7: {replica!r} advanced from {before}: {'; and before, '.join(reasons)}"
 
@@ -50,6 +50,8 @@ def refusal(ghosts: Ghosts, replica: Replica, given: State, fetches: Fetches) ->
     assert state is not None
     if len(given.isr) < ghosts.of(replica.partition.name).min_in_sync:
         return f"{given.isr} is below min"
+    if given.elr:
+        return f"{given.elr} may lead without having fetched"
     recorded = recorded_epochs(ghosts, replica)
     for member in sorted(given.counted - {replica.broker}):
         life = recorded.get(member, -1)

@@ -1,5 +1,5 @@
-"""The twenty mutants that the simulator must detect (REPLICATION.md), former defects put back, and how
-one is applied.
+"""The twenty mutants that the simulator must detect (REPLICATION.md), those of QUORUM.md, former defects put back, and
+how one is applied.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -261,14 +261,31 @@ FORMER = (
 """Fixed defects of brokers and clients, as they were."""
 
 
+ELIGIBLE = (
+    Mutant(
+        "elr-keeps-unclean",
+        "a broker that came back from an unclean end may still lead as an eligible leader replica",
+        (("tidelog.controller.leaders:has_lost", replacements.never_lost),),
+        expects=("I45", "I17", "I5"),
+    ),
+    Mutant(
+        "elr-ignored-by-leader",
+        "the leader commits as soon as its own min.insync.replicas allows it, whatever the controller knows",
+        ((f"{PARTITION}.lacks_replicas", replacements.own_least_only),),
+        expects=("I7", "I45"),
+    ),
+)
+"""Brokers that keep eligible leader replicas wrongly: only seeds that have them can detect it (`plan.NEW_SEEDS`)."""
+
+EVERY = (*MUTANTS, *FORMER, *ELIGIBLE)
+
+
 def find(name: str) -> Mutant:
     """Return the mutant of this name; LookupError if there is none."""
-    for mutant in (*MUTANTS, *FORMER):
+    for mutant in EVERY:
         if mutant.name == name:
             return mutant
-    raise LookupError(
-        f"{name!r} is not a mutant; expected one of {', '.join(mutant.name for mutant in (*MUTANTS, *FORMER))}"
-    )
+    raise LookupError(f"{name!r} is not a mutant; expected one of {', '.join(mutant.name for mutant in EVERY)}")
 
 
 def named(names: Sequence[str]) -> list[Mutant]:

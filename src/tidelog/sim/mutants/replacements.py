@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidelog.api.context import Push
-from tidelog.controller.leaders import Life
+from tidelog.controller.leaders import Life, Lives
 from tidelog.coordinator.transaction.transaction import Transaction
 from tidelog.errors import ErrorCode
 from tidelog.log import checkpoints, names
@@ -52,6 +52,16 @@ def safe_when_appended(partition: Partition, acks: int) -> int:
 def never_held(partition: Partition, role: Leader) -> bool:
     """For `Partition.is_under_min_isr`: min.insync.replicas does not hold back the high watermark."""
     return False
+
+
+def never_lost(broker: int, recorded: int, lives: Lives) -> bool:
+    """For `leaders.has_lost`: an unclean end loses nothing."""
+    return False
+
+
+def own_least_only(partition: Partition, role: Leader) -> bool:
+    """For `Partition.lacks_replicas`: the controller's eligible leader replicas do not matter."""
+    return len(role.isr) < partition.min_in_sync
 
 
 def readable_to_the_end(partition: Partition, *, committed_only: bool) -> int:

@@ -144,7 +144,7 @@ class EndTold(Trigger):
     def matters(self, host: Host, names: Sequence[TopicPartition]) -> bool:
         """Whether the broker would lead, as far as the assignment order goes, and may lose what it reported."""
         ghosts = self.strike.atlas.ghosts
-        first = (next((b for b in ghosts.assignments[n] if b in ghosts.states[n].isr), -1) for n in names)
+        first = (next((b for b in ghosts.assignments[n] if b in ghosts.states[n].recorded), -1) for n in names)
         return host.broker_id in first and self.strike.atlas.may_lose(host)
 
     def reported(self, host: Host, end: End) -> None:

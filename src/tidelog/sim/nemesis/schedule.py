@@ -19,6 +19,7 @@ from tidelog.sim.nemesis import (
     coordinators,
     disks,
     elections,
+    last_replicas,
     networks,
     processes,
     stale_coordinators,
@@ -57,10 +58,15 @@ DRAWN: Mapping[str, Kind] = {
     **coordinators.DRAWN,
     **elections.DRAWN,
     **stale_coordinators.DRAWN,
+    **last_replicas.DRAWN,
 }
 """Kinds that were added last, each with its own random generator (`plan.dice_of`)."""
 
-NEEDS: Mapping[str, Sequence[str]] = {**dict.fromkeys(compaction.DRAWN, ("compaction",)), **stale_coordinators.NEEDS}
+NEEDS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(compaction.DRAWN, ("compaction",)),
+    **stale_coordinators.NEEDS,
+    **last_replicas.NEEDS,
+}
 """The parts of the workload without which a kind has nothing to hit."""
 
 KINDS: Mapping[str, Kind] = {**GENERAL, **PARTICULAR, **SELDOM, **FOLDERED, **DRAWN}

@@ -48,7 +48,7 @@ class Atlas:
     def _survives(self, ghost: Ghost, gone: Collection[int]) -> bool:
         lossy = ghost.lossy.union(gone, self.ghosts.rotten(ghost.name))
         state = self.ghosts.states.get(ghost.name)
-        return len(lossy) < ghost.min_in_sync and (state is None or not lossy.issuperset(state.isr))
+        return len(lossy) < ghost.min_in_sync and (state is None or not lossy.issuperset(state.recorded))
 
     def doom(self, host: Host) -> bool:
         """Return whether the broker may lose its power right now, and if so count its data as lost."""

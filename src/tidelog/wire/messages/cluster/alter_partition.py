@@ -1,4 +1,7 @@
-"""AlterPartition (key 56): a leader asks the controller to change its in-sync set."""
+"""AlterPartition (key 56): a leader asks the controller to change its in-sync set.
+
+`elr`, the eligible leader replicas with the new in-sync set, is not Kafka's.
+"""
 
 from tidelog.wire.message import api, array, int8, int16, int32, int64, message, uuid
 
@@ -41,6 +44,7 @@ class PartitionDataResponse:
     isr: list[int] = array(int32)
     leader_recovery_state: int = int8()
     partition_epoch: int = int32()
+    elr: list[int] = array(int32, tag=10_000)
 
 
 @message

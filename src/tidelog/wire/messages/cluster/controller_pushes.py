@@ -1,12 +1,12 @@
 """What the controller pushes to brokers.
 
-- LeaderAndIsr (key 4): the controller sends a broker its partitions and their roles. Two fields are not Kafka's:
+- LeaderAndIsr (key 4): the controller sends a broker its partitions and their roles. Some fields are not Kafka's:
   `push_number` ascends within the controller's epoch, and `isr_epochs` has the broker epoch with which each member
-  of `isr` was found in sync, or is empty.
+  of `isr` was found in sync, or is empty; so do the eligible leader replicas and those that were (KIP-966).
 - StopReplica (key 5): the controller has a broker stop or delete replicas. `push_number` and `topic_id` are not
   Kafka's: the one ascends within the controller's epoch, the other says which topic of that name is meant.
-- UpdateMetadata (key 6): the controller sends every broker the cluster's metadata. `push_number` is not Kafka's: it
-  ascends within the controller's epoch.
+- UpdateMetadata (key 6): the controller sends every broker the cluster's metadata. `push_number`, the eligible leader
+  replicas, the last leader and the finalized features are not Kafka's.
 """
 
 from tidelog.wire.message import api, array, boolean, int8, int16, int32, int64, message, string, uuid
@@ -26,6 +26,10 @@ class LeaderAndIsrPartitionState:
     is_new: bool = boolean()
     leader_recovery_state: int = int8()
     isr_epochs: list[int] = array(int64, tag=1000)
+    elr: list[int] = array(int32, tag=1001)
+    elr_epochs: list[int] = array(int64, tag=1002)
+    last_known: list[int] = array(int32, tag=1003)
+    last_known_epochs: list[int] = array(int64, tag=1004)
 
 
 @message
@@ -119,6 +123,8 @@ class UpdateMetadataPartitionState:
     zk_version: int = int32()
     replicas: list[int] = array(int32)
     offline_replicas: list[int] = array(int32)
+    elr: list[int] = array(int32, tag=1000)
+    last_leader: int = int32(default=-1, tag=1001)
 
 
 @message
@@ -143,6 +149,12 @@ class UpdateMetadataBroker:
     rack: str | None = string(nullable="0+")
 
 
+@message
+class UpdateMetadataFeature:
+    name: str = string()
+    level: int = int16()
+
+
 @api(6)
 class UpdateMetadataRequest:
     controller_id: int = int32()
@@ -153,6 +165,8 @@ class UpdateMetadataRequest:
     topic_states: list[UpdateMetadataTopicState] = array(UpdateMetadataTopicState)
     live_brokers: list[UpdateMetadataBroker] = array(UpdateMetadataBroker)
     push_number: int = int64(default=-1, tag=1000)
+    features: list[UpdateMetadataFeature] = array(UpdateMetadataFeature, tag=1001)
+    features_epoch: int = int64(default=0, tag=1002)
 
 
 @api(6)

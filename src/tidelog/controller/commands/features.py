@@ -1,0 +1,139 @@
+"""UpdateFeatures (KIP-584): the level of eligible leader replicas, turned on and off.
+
+Turning it on needs `min.insync.replicas` where the controller can see it: the cluster gets the value of this broker's
+file if it has none, and brokers' own values are dropped. Turning it off makes the in-sync set of a partition without a
+leader of all who may have what is committed: one of them that counts leads, or all are waited for.
+"""
+
+from collections.abc import Iterable
+
+from tidelog.config.alter import BROKER
+from tidelog.controller import tree
+from tidelog.controller.commands.configs import Alteration, write
+from tidelog.controller.commands.elections import LogEnds, elect_where_due
+from tidelog.controller.controller_term import ControllerTerm
+from tidelog.controller.features import ELR, FIXED, MIN_INSYNC_REPLICAS, finalized
+from tidelog.controller.journal import Steps
+from tidelog.controller.leaders import without_elr
+from tidelog.controller.tree import LeadershipState
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.ports import Change, Create, Node, Read, Write
+from tidelog.wire.messages.cluster.features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+FAILED = "The update failed for all features since the following feature had an error: "
+
+
+def load_features(term: ControllerTerm) -> Steps[None]:
+    cluster = term.cluster
+    if not term.has_features:
+        return
+    (node,) = yield [Read(tree.FEATURE)]
+    cluster.features, cluster.features_version = {}, -1
+    if isinstance(node, Node):
+        cluster.features_version = node.version
+        try:
+            cluster.features = tree.parse_features(node.data)
+        except tree.UNREADABLE as error:
+            term.report("features.unreadable", "warning", reason=f"{type(error).__name__}: {error}")
+
+
+def keep_min_insync(term: ControllerTerm) -> Steps[None]:
+    """With eligible leader replicas the cluster has a `min.insync.replicas`, and no broker its own."""
+    cluster = term.cluster
+    if not cluster.has_elr:
+        return
+    default = f"brokers/{tree.DEFAULT_ENTITY}"
+    changes = []
+    if MIN_INSYNC_REPLICAS not in cluster.configs.get(default, {}):
+        value = str(term.config.min_insync_replicas)
+        changes.append(
+            Alteration(BROKER, "", default, {**cluster.configs.get(default, {}), MIN_INSYNC_REPLICAS: value})
+        )
+    for entity, options in cluster.configs.items():
+        if entity.startswith("brokers/") and entity != default and MIN_INSYNC_REPLICAS in options:
+            kept = {name: value for name, value in options.items() if name != MIN_INSYNC_REPLICAS}
+            changes.append(Alteration(BROKER, entity.partition("/")[2], entity, kept))
+    if changes:
+        yield from write(term, changes)
+
+
+def update_features(
+    term: ControllerTerm, logs: LogEnds, request: UpdateFeaturesRequest
+) -> Steps[UpdateFeaturesResponse]:
+    """All updates of a request, or none."""
+    try:
+        for update in request.feature_updates:
+            _check(term, update)
+    except ApiError as error:
+        return UpdateFeaturesResponse(error_code=error.code, error_message=f"{FAILED}{error.message}")
+    levels = {update.feature: update.max_version_level for update in request.feature_updates}
+    if not request.validate_only and levels.get(ELR.name, term.cluster.has_elr) != term.cluster.has_elr:
+        yield from _set(term, logs, levels[ELR.name])
+    results = [UpdatableFeatureResult(feature=name, error_message="NONE") for name in levels]
+    return UpdateFeaturesResponse(error_message=None, results=results)
+
+
+def _set(term: ControllerTerm, logs: LogEnds, level: int) -> Steps[None]:
+    cluster = term.cluster
+    if not level:
+        states = [(p, forgotten(p.state)) for p in cluster.partitions() if p.state.elr or p.state.last_known]
+        yield from term.commit(states, "eligible leader replicas are turned off")
+    levels = {**cluster.features, ELR.name: level}
+    data = tree.format_features(levels)
+    exists = cluster.features_version >= 0
+    change: Change = Write(tree.FEATURE, data, cluster.features_version) if exists else Create(tree.FEATURE, data)
+    (node,) = yield [change]
+    cluster.features, cluster.features_version = levels, node.version
+    term.report("feature.changed", feature=ELR.name, to=level)
+    yield from keep_min_insync(term)
+    term.pushes.push_features()
+    yield from elect_where_due(term, logs, list(cluster.partitions()), "features changed")
+
+
+def forgotten(state: LeadershipState) -> LeadershipState:
+    """The state as it is without eligible leader replicas."""
+    recorded = state.members or state.recorded
+    return without_elr(state._replace(isr=tuple(recorded), isr_epochs=tuple(recorded.values())))
+
+
+def _check(term: ControllerTerm, update: FeatureUpdateKey) -> None:
+    name, level = update.feature, update.max_version_level
+    current = finalized(term.cluster.features).get(name, 0)
+    kind = UNSAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
+    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        raise _invalid(update, "The controller does not support the given upgrade type.")
+    if level < 0:
+        raise _invalid(update, "A feature version cannot be less than 0.")
+    for broker, low, high in _supporting(term, name):
+        if not low <= level <= high:
+            supported = f"only supports versions {low}-{high}" if high else "does not support this feature."
+            raise _invalid(update, f"{broker} {supported}")
+    if level < current and kind == UPGRADE:
+        raise _invalid(
+            update,
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade.",
+        )
+    if level > current and kind != UPGRADE:
+        raise _invalid(update, "Can't downgrade to a newer version.")
+
+
+def _supporting(term: ControllerTerm, name: str) -> Iterable[tuple[str, int, int]]:
+    """Who supports which levels of the feature: this controller, and every broker."""
+    fixed = {each.name: (each.high, each.high) for each in FIXED}
+    own = (ELR.low, ELR.high) if name == ELR.name else fixed.get(name, (0, 0))
+    yield f"Local controller {term.broker_id}", *own
+    if name not in fixed:
+        for broker in term.cluster.brokers.values():
+            yield f"Broker {broker.id}", *broker.registration.features.get(name, (0, 0))
+
+
+def _invalid(update: FeatureUpdateKey, why: str) -> ApiError:
+    text = f"Invalid update version {update.max_version_level} for feature {update.feature}. {why}"
+    return ApiError(ErrorCode.INVALID_UPDATE_VERSION, text)
