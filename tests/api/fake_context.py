@@ -94,7 +94,7 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
             broker=lambda _: {},
             user=lambda _: {},
             users=list,
-            quotas=list,
+            quota={}.get,
             overrides=configs,
         ),
         tokens=SimpleNamespace(table=TokenTable("a secret")),

@@ -317,7 +317,7 @@ def test_every_description_has_a_case():
 
 def test_quotas_and_credentials_have_what_was_before(where):
     where.broker.configs = SimpleNamespace(
-        quotas=lambda: [({"user": "u"}, {"producer_byte_rate": 3.0})],
+        quota={"users/u": ({"user": "u"}, {"producer_byte_rate": 3.0})}.get,
         user=lambda _name: {"SCRAM-SHA-256": SECRET},
     )
     assert changes(quota("u", producer_byte_rate=5.0), where) == [

@@ -14,6 +14,10 @@ KEPT = 3
 """Notifications that this controller keeps."""
 
 
+def quotas_of(mirror):
+    return [found for path in mirror.entities() if (found := mirror.quota(path)) is not None]
+
+
 class Ground:
     """A tree, a controller that changes it, and a broker whose queries are answered when the test says so."""
 
@@ -22,9 +26,13 @@ class Ground:
         self.controller = self.tree.session()
         self.session = self.tree.session()
         self.pending = []
-        self.topics_told, self.brokers_told = [], 0
+        self.topics_told, self.brokers_told, self.quotas_told = [], 0, []
         self.mirror = ConfigMirror(
-            self._submit, on_topic=self.topics_told.append, on_broker=self._broker_told, on_quotas=lambda: None
+            self._submit,
+            on_topic=self.topics_told.append,
+            on_broker=self._broker_told,
+            on_quota=self._quota_told,
+            on_quotas=lambda: None,
         )
         self._number = 0
         self._configs: dict[str, dict[str, str]] = {}
@@ -33,6 +41,9 @@ class Ground:
 
     def _submit(self, operations, then) -> None:
         self.pending.append((operations, then))
+
+    def _quota_told(self, entity, quotas) -> None:
+        self.quotas_told.append((entity, quotas))
 
     def _broker_told(self) -> None:
         self.brokers_told += 1
@@ -94,7 +105,7 @@ class Ground:
         others["groups/a%2Fb"] = self.mirror.group("a/b")
         quotas = {
             entity_path(entity): {name: f"{value:g}" for name, value in values.items()}
-            for entity, values in self.mirror.quotas()
+            for entity, values in quotas_of(self.mirror)
         }
         return {entity: overrides for entity, overrides in {**topics, **others, **quotas}.items() if overrides}
 
@@ -170,7 +181,7 @@ def test_quotas_are_reported_and_their_entities_named():
     ground.alter("users/u%2F/clients/<default>", {"producer_byte_rate": "1024"})
     ground.alter("ips/10.0.0.1", {"connection_creation_rate": "ten"})
     ground.settle()
-    assert list(ground.mirror.quotas()) == [
+    assert quotas_of(ground.mirror) == [
         ({"ip": "10.0.0.1"}, {}),
         ({"user": "u/", "client-id": None}, {"producer_byte_rate": 1024.0}),
     ]
@@ -200,3 +211,15 @@ def test_in_the_end_the_mirror_says_what_stands_in_the_tree(actions):
         getattr(ground, name)(*arguments)
     ground.settle()
     assert ground.mirrored() == ground.expected()
+
+
+def test_only_quotas_that_changed_are_reported():
+    """All were, so each change made the quotas of every user anew in one turn."""
+    ground = Ground()
+    for name in ("alice", "bob"):
+        ground.alter(f"users/{name}", {"producer_byte_rate": "1"})
+    ground.settle()
+    ground.quotas_told.clear()
+    ground.alter("users/bob", {"producer_byte_rate": "2", "SCRAM-SHA-256": "salt=x"})
+    ground.settle()
+    assert ground.quotas_told == [({"user": "bob"}, {"producer_byte_rate": 2.0})]

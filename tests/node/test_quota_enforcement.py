@@ -29,7 +29,7 @@ def broker():
 
 
 def limit(broker, entity=None, **quotas):
-    broker.node.broker.quotas.update([({"client-id": "test"} if entity is None else entity, quotas)])
+    broker.node.broker.quotas.change({"client-id": "test"} if entity is None else entity, quotas)
 
 
 def fetch(broker, connection=CLIENT, **more):

@@ -3,6 +3,8 @@
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.node.client_throttling import Billing, Muting
@@ -50,7 +52,7 @@ def test_what_clients_choose_is_remembered_within_bounds():
 
 def test_long_ids_that_clients_choose_take_no_memory():
     quotas = Quotas(BrokerConfig({"node.id": "0"}), lambda: 0)
-    quotas.update([({"client-id": None}, {"request_percentage": 1.0})])
+    quotas.change({"client-id": None}, {"request_percentage": 1.0})
     billing, connection = Billing(quotas, Muting([])), Connection(1, "PLAINTEXT", "10.0.0.1", "User:alice")
     tracemalloc.start()
     try:
@@ -61,3 +63,30 @@ def test_long_ids_that_clients_choose_take_no_memory():
         assert tracemalloc.get_traced_memory()[0] < 1_000_000
     finally:
         tracemalloc.stop()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*(entity for entity, _ in ORDER), {"ip": None}, {"ip": "::1"}, {"ip": "0:0:0:0:0:0:0:1"}]),
+            st.dictionaries(st.sampled_from([RATE, "consumer_byte_rate"]), st.sampled_from([1.0, 2.0])),
+        )
+    )
+)
+def test_quotas_that_change_one_by_one_are_those_that_are_set_at_once(changes):
+    changed, last = Limits(), {}
+    for entity, values in changes:
+        rates = (
+            dict.fromkeys(["connection_creation_rate"] if values else [], 3.0 + len(values))
+            if "ip" in entity
+            else values
+        )
+        changed.change(entity, rates)
+        last.pop(str(entity), None)
+        last[str(entity)] = (entity, rates)
+        fresh = Limits(last.values())
+        assert changed.names == fresh.names
+        assert changed.rates == fresh.rates
+        for name in (RATE, "consumer_byte_rate"):
+            for user, client in (("u", "c"), ("u", "d"), ("v", "c"), ("v", "d")):
+                assert changed.of(name, user, client) == fresh.of(name, user, client)

@@ -126,12 +126,12 @@ def _incremental_alter_configs(request: Any, context: Context) -> Iterator[Chang
 
 
 def _alter_quotas(request: Any, context: Context) -> Iterator[Change]:
-    current = {tuple(sorted(entity.items(), key=str)): values for entity, values in context.broker.configs.quotas()}
     for entry in request.entries:
         entity = {part.entity_type: part.entity_name for part in entry.entity}
-        known = current.get(tuple(sorted(entity.items(), key=str)), {})
+        known: Mapping[str, float] = {}
         try:
             resource = entity_path(entity)
+            _, known = context.broker.configs.quota(resource) or (entity, known)
         except ApiError:
             resource = str(entity)
         after = {op.key: None if op.remove else op.value for op in entry.ops}

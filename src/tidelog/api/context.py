@@ -420,8 +420,6 @@ class Configs(Protocol):
     def groups(self) -> list[str]:
         """The groups that have values of their own."""
 
-    def quotas(self) -> Iterator[tuple[Entity, Mapping[str, float]]]: ...
-
     def entities(self) -> list[str]:
         """The paths of all entities that have values."""
 

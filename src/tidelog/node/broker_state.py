@@ -128,9 +128,7 @@ class BrokerState:
         )
         self.quotas = Quotas(config, stopwatch)
         self.levels: Mapping[str, str] = {}
-        self.configs = ConfigMirror(
-            store.submit, on_topic=self._topic_changed, on_broker=self._broker_changed, on_quotas=self._quotas_changed
-        )
+        self.configs = self._config_mirror(store)
         self.tokens = TokenMirror(store.submit, config.delegation_token_secret_key)
         self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, self._ids_came, self._mono_ms)
         self.forwarding = Forwarding(effects)
@@ -241,6 +239,15 @@ class BrokerState:
                 partition.config = partition.log.config = self.topic_config(topic)
                 partition.mark_dirty()
 
+    def _config_mirror(self, store: StoreCalls) -> ConfigMirror:
+        return ConfigMirror(
+            store.submit,
+            on_topic=self._topic_changed,
+            on_broker=self._broker_changed,
+            on_quota=self.quotas.change,
+            on_quotas=self._send_connection_limits,
+        )
+
     def _broker_changed(self) -> None:
         before = self._listener_options()
         self.config = self.config.changed(self.configs.broker(None), self.configs.broker(self.broker_id))
@@ -274,10 +281,6 @@ class BrokerState:
     def _listener_options(self) -> dict[str, str]:
         return {name: text for name, text in self.config.broker.items() if name.startswith(LISTENER_PREFIX)}
 
-    def _quotas_changed(self) -> None:
-        self.quotas.update(self.configs.quotas())
-        self._send_connection_limits()
-
     def _send_connection_limits(self) -> None:
         """How many connections may come: the listening sockets are the world's."""
         config = self.config
@@ -288,7 +291,7 @@ class BrokerState:
                 config.max_connections_per_ip,
                 overrides,
                 config.max_connection_creation_rate,
-                self.quotas.limits.rates,
+                dict(self.quotas.limits.rates),
             )
         )
 

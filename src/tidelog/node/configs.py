@@ -4,7 +4,7 @@ What changed follows from the entities that were added or removed, and from the 
 and created again between two reads is not noticed; a broker that gets a replica of it reads its options again.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import unquote
 
@@ -20,7 +20,8 @@ _WITHOUT_NOTIFICATION = ("topics", "brokers")
 
 
 class ConfigMirror(Mirror[str]):
-    """`on_topic`, `on_broker` and `on_quotas` are called on changes; a group's options are looked up when needed."""
+    """`on_topic`, `on_broker` and `on_quota` are called on changes, `on_quotas` after all changes of quotas that were
+    read together; a group's options are looked up when needed."""
 
     watched = (tree.CONFIG,)
     changes = (tree.CONFIG_CHANGES,)
@@ -32,11 +33,13 @@ class ConfigMirror(Mirror[str]):
         *,
         on_topic: Callable[[str], None],
         on_broker: Callable[[], None],
+        on_quota: Callable[[Entity, Mapping[str, float]], None],
         on_quotas: Callable[[], None],
     ) -> None:
         super().__init__(submit)
         self._on_topic = on_topic
         self._on_broker = on_broker
+        self._on_quota = on_quota
         self._on_quotas = on_quotas
         self._values: dict[str, dict[str, str]] = {}
         """By the entity's path below `/config`."""
@@ -70,13 +73,6 @@ class ConfigMirror(Mirror[str]):
         """The groups that have options of their own."""
         entities = [entity for entity, values in self._values.items() if values and entity.startswith("groups/")]
         return [unquote(entity.partition("/")[2]) for entity in entities]
-
-    def quotas(self) -> Iterator[tuple[Entity, Mapping[str, float]]]:
-        """Every entity that has quotas."""
-        for path in self._values:
-            found = self.quota(path)
-            if found is not None:
-                yield found
 
     def entities(self) -> list[str]:
         """The paths of all entities that have values."""
@@ -146,6 +142,9 @@ class ConfigMirror(Mirror[str]):
         elif kind == "brokers":
             self._on_broker()
         elif kind in _QUOTAS:
+            entity = entity_at(name)
+            if entity:
+                self._on_quota(entity, _numbers(self._values.get(name, {})))
             self._quotas_changed = True  # reported once, when everything is read
 
 

@@ -6,7 +6,7 @@ same: the answer has the throttle time (`WindowedRate.throttle_ms`), in which it
 rate falls back to the quota. Only controller mutations are refused (KIP-599). Without quotas nothing is counted.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -21,6 +21,10 @@ MAX_CACHED_LIMITS = 10_000
 """Clients choose their ids, so the cache of lookups must be bounded."""
 
 
+_Client = tuple[str | None, str | None]
+_NOTHING: Mapping[str, float] = {}
+
+
 class Limit(NamedTuple):
     """A bound, and who is counted together under it."""
 
@@ -29,22 +33,45 @@ class Limit(NamedTuple):
 
 
 class Limits:
-    """`of(quota, user, client)` for users and clients, `rates` for addresses. A change is a new instance."""
+    """`of(quota, user, client)` for users and clients, `rates` for addresses."""
 
-    def __init__(self, quotas: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
-        self._bounds: dict[tuple[str, str | None, str | None], float] = {}
+    def __init__(self, quotas: Iterable[tuple[Entity, Mapping[str, float]]] = ()) -> None:
+        self._bounds: dict[_Client, dict[str, float]] = {}
         self.rates: dict[str | None, float] = {}
         """Connections per second by address, None for the default of all."""
-        for entity, values in quotas:
-            for name, bound in values.items():
-                if IP in entity:
-                    address = entity[IP]
-                    self.rates[address and canonical_host(address)] = bound
-                else:
-                    self._bounds[name, entity.get(USER, _ABSENT), entity.get(CLIENT_ID, _ABSENT)] = bound
         self._found: dict[tuple[str, str, str], Limit | None] = {}
-        self.names = frozenset(name for name, _, _ in self._bounds)
+        self.names = frozenset[str]()
         """The names of the quotas that are set."""
+        self._counts: Counter[str] = Counter()
+        """How many entities have each of them."""
+        self._spellings: dict[str | None, dict[str | None, float]] = {}
+        """By address: the same one may be written in several ways."""
+        for entity, values in quotas:
+            self.change(entity, values)
+
+    def change(self, entity: Entity, values: Mapping[str, float]) -> None:
+        """Replace the quotas of one entity, without looking at others."""
+        if IP in entity:
+            self._change_rate(entity[IP], values)
+            return
+        client = (entity.get(USER, _ABSENT), entity.get(CLIENT_ID, _ABSENT))
+        self._counts.subtract(self._bounds.pop(client, {}).keys())
+        if values:
+            self._bounds[client] = dict(values)
+            self._counts.update(values.keys())
+        self.names = frozenset(name for name, count in self._counts.items() if count)
+        self._found.clear()
+
+    def _change_rate(self, named: str | None, values: Mapping[str, float]) -> None:
+        address = named and canonical_host(named)
+        spellings = self._spellings.setdefault(address, {})
+        spellings.pop(named, None)
+        spellings.update((named, bound) for bound in values.values())
+        if spellings:
+            self.rates[address] = next(reversed(spellings.values()))
+        else:
+            self.rates.pop(address, None)
+            del self._spellings[address]
 
     def __repr__(self) -> str:
         return f"<Limits {len(self._bounds)} of clients, {len(self.rates)} of addresses>"
@@ -68,7 +95,7 @@ class Limits:
             (_ABSENT, client, ("", client)),
             (_ABSENT, None, ("", client)),
         ):
-            if (bound := self._bounds.get((name, by_user, by_client))) is not None:
+            if (bound := self._bounds.get((by_user, by_client), _NOTHING).get(name)) is not None:
                 return Limit(bound, shared_by)
         return None
 
@@ -159,7 +186,7 @@ class Quotas:
     def __init__(self, config: BrokerConfig, stopwatch: Callable[[], int]) -> None:
         self.are_set = False
         self.stopwatch = stopwatch
-        self.limits = Limits(())
+        self.limits = Limits()
         self._samples = config.quota_window_num
         self._window_ms = config.quota_window_size_seconds * 1000
         self._burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
@@ -169,9 +196,9 @@ class Quotas:
     def __repr__(self) -> str:
         return f"<Quotas {self.limits} {len(self._rates)} rates, {len(self._buckets)} buckets>"
 
-    def update(self, quotas: Iterable[tuple[Entity, Mapping[str, float]]]) -> None:
-        """Replace the quotas. What was counted stays counted."""
-        self.limits = Limits(quotas)
+    def change(self, entity: Entity, quotas: Mapping[str, float]) -> None:
+        """Replace the quotas of one entity. What was counted stays counted."""
+        self.limits.change(entity, quotas)
         self.are_set = bool(self.limits.names)
 
     def record_request(
