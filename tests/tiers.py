@@ -142,6 +142,7 @@ ALONE_ON_SPARK = (
     "test_pipelines_declarative",
     "test_pipelines_notebook",
     "test_sink_kills",
+    "test_standalone",
 )
 """They start Spark in processes of their own."""
 

@@ -1,6 +1,7 @@
 """`tidelog pipeline`: what it lists, what it refuses before Spark starts, and how it reports progress."""
 
 import json
+import signal
 
 import pytest
 
@@ -46,6 +47,34 @@ def test_what_is_wrong_is_one_sentence(tmp_path, capsys, arguments, told):
     assert told in captured.err
     assert captured.err.count("\n") == 1
     assert not any(tmp_path.iterdir()), "Spark was not started"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["--spark", "spark.master=local[4]"], {"spark.master": "local[4]"}),
+        (["--conf", "a=1", "--conf", "b=2", "--master", "yarn"], {"a": "1", "b": "2", "spark.master": "yarn"}),
+        (["--master", "local", "--conf", "spark.master=yarn"], {"spark.master": "local"}),
+        (["--py-files", "a.py,b.zip"], {"spark.submit.pyFiles": "a.py,b.zip"}),
+    ],
+)
+def test_options_of_spark_submit_are_settings_of_the_session(tmp_path, monkeypatch, arguments, wanted):
+    class Started(Exception):
+        pass
+
+    def started(_log, settings):
+        assert settings == wanted
+        raise Started
+
+    monkeypatch.setattr("tidelog.cli.pipeline.check_java", lambda: None)
+    monkeypatch.setattr("tidelog.cli.admin_requests.check_reachable", lambda _: None)
+    monkeypatch.setattr("tidelog.spark.pipelines.session.session", started)
+    terminating = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(Started):
+            run(["pipeline", "run", "flights", "--checkpoint", str(tmp_path), *arguments])
+    finally:
+        signal.signal(signal.SIGTERM, terminating)
 
 
 def report(batch, rows, end, latest):

@@ -58,3 +58,50 @@ def test_executors_run_the_python_that_was_chosen(tmp_path, monkeypatch, environ
         pass
     assert os.environ["PYSPARK_PYTHON"] == wanted
     assert os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable, "this process is the driver"
+
+
+class SubmittedJvm:
+    """In place of the gateway of spark-submit, which has a JVM and no process of this one."""
+
+    jvm, proc = "the JVM of spark-submit", None
+
+    def shutdown(self):
+        self.is_shut = True
+
+
+class Conf:
+    """Has spark-submit's settings if it is given a JVM."""
+
+    def __init__(self, _jvm=None):
+        self.pairs = {"spark.master": "spark://host:7077", "spark.app.name": "submitted"} if _jvm else {}
+
+    def setAll(self, pairs):  # noqa: N802  the name of PySpark
+        self.pairs.update(pairs)
+        return self
+
+    def getAll(self):  # noqa: N802  the name of PySpark
+        return list(self.pairs.items())
+
+
+def test_under_spark_submit_its_jvm_and_its_settings_are_used(tmp_path, monkeypatch):
+    gateway, contexts = SubmittedJvm(), []
+
+    def context(gateway, conf):
+        contexts.append((gateway, conf.pairs))
+        raise Started
+
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, sys.executable)
+    monkeypatch.setattr("pyspark.java_gateway.launch_gateway", lambda: gateway)
+    monkeypatch.setattr("pyspark.SparkConf", Conf)
+    monkeypatch.setattr("pyspark.SparkContext", context)
+    with pytest.raises(Started), session(tmp_path / "log", {"spark.app.name": "given"}):
+        pass
+    ((used, settings),) = contexts
+    assert used is gateway
+    assert gateway.is_shut
+    assert settings["spark.master"] == "spark://host:7077", "not the default of pipelines"
+    assert settings["spark.app.name"] == "given"
+    assert settings["spark.sql.session.timeZone"] == "UTC", "what pipelines need"
+    assert "spark.driver.host" not in settings

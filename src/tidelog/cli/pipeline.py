@@ -92,9 +92,12 @@ def check_java() -> None:
     help="Checkpoint folder, or a URI such as s3a://BUCKET/NAME; a later run resumes from it.",
 )  # fmt: skip
 @click.option("--option", "options", type=Pair(), multiple=True, help="Option of the pipeline, see `list`; repeatable.")
+@click.option("--master", help="Spark master, e.g. spark://HOST:7077 or yarn (default: local[2]).")
+@click.option("--py-files", metavar="FILE,...", help="Python modules for driver and executors, separated by commas.")
 @click.option(
-    "--spark", "settings", type=Pair(), multiple=True, help="Spark setting, e.g. spark.master=local[4]; repeatable."
-)
+    "--conf", "--spark", "settings", type=Pair(), multiple=True, metavar="NAME=VALUE",
+    help="Spark setting, e.g. spark.executor.cores=2; repeatable.",
+)  # fmt: skip
 @click.option(
     "--kafka", "kafka", type=Pair(), multiple=True, help="Client option, e.g. security.protocol=SASL_SSL; repeatable."
 )
@@ -115,6 +118,8 @@ def run(
     bootstrap: str,
     checkpoint: str,
     options: Sequence[tuple[str, str]],
+    master: str | None,
+    py_files: str | None,
     settings: Sequence[tuple[str, str]],
     kafka: Sequence[tuple[str, str]],
     command_config: str | None,
@@ -154,7 +159,13 @@ def run(
             claim_checkpoint(name, known[name], plan)
         except (WrongOption, OSError) as error:
             raise CommandFailed(f"Pipeline {name}: {error}.") from None
-    _run(name, plan, dict(settings), restarts)
+    _run(name, plan, _spark_settings(master, py_files, settings), restarts)
+
+
+def _spark_settings(master: str | None, py_files: str | None, settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """As for spark-submit, `--master` and `--py-files` take precedence over `--conf`."""
+    named = {"spark.master": master, "spark.submit.pyFiles": py_files}
+    return {**dict(settings), **{name: text for name, text in named.items() if text}}
 
 
 def _clients(command_config: str | None) -> dict[str, str]:

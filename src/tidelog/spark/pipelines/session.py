@@ -28,6 +28,8 @@ LOOPBACK: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.b
 """Only where the driver's machine has all executors; those of a cluster could not connect to it."""
 ONE_MACHINE = re.compile(r"local(-cluster)?(\[.*\])?")
 """Masters whose executors are on the driver's machine."""
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""spark-submit has started this process, and its JVM listens on this port."""
 LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers of PySpark that write errors to stderr although they are raised as well."""
 ENDS_WITHIN_S = 30
@@ -35,14 +37,18 @@ ENDS_WITHIN_S = 30
 
 @contextmanager
 def session(log: Path, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A session with these settings over CHOSEN; its JVM has ended afterwards. The JVM's output is appended to
-    `log`."""
+    """A session with these settings over CHOSEN; its JVM has ended afterwards, and its output is appended to `log`.
+    Under spark-submit the JVM, its output and the settings that it was given are spark-submit's."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    chosen = chosen_settings(log, settings or {})
+    given = settings or {}
+    submitted = launch_gateway() if SUBMITTED in os.environ else None
+    if submitted is not None:
+        given = {**dict(SparkConf(_jvm=submitted.jvm).getAll()), **given}
+    chosen = chosen_settings(log, given)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("PYSPARK_PYTHON", chosen.get("spark.pyspark.python", sys.executable))
     for name in LOUD:
@@ -50,7 +56,7 @@ def session(log: Path, settings: Mapping[str, str] | None = None) -> Iterator[An
     log.parent.mkdir(parents=True, exist_ok=True)
     conf = SparkConf().setAll(chosen.items())
     with log.open("ab") as output:
-        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+        gateway = submitted or launch_gateway(conf, {"stdout": output, "stderr": output})
     try:
         spark = SparkSession(SparkContext(gateway=gateway, conf=conf))
         try:
@@ -68,8 +74,10 @@ def chosen_settings(log: Path, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _end(gateway: Any) -> None:
-    """The JVM ends when its standard input does."""
+    """The JVM ends when its standard input does; that of spark-submit ends with this process."""
     gateway.shutdown()
+    if gateway.proc is None:
+        return
     gateway.proc.stdin.close()
     try:
         gateway.proc.wait(ENDS_WITHIN_S)
