@@ -3,6 +3,8 @@ refused before a row is written. Without Spark: its frames, checkpoints and logs
 
 import json
 import shutil
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -428,6 +430,31 @@ def test_a_uri_is_no_folder_of_this_machine(text, tmp_path, monkeypatch):
 def test_a_file_uri_is_one(text):
     assert absolute(text) == "/data/x"
     assert isinstance(folder_of(text, None), LocalFolder)
+
+
+def test_an_object_store_other_than_amazons_is_asked_for_files(monkeypatch):
+    asked = []
+
+    class Store(BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", "5")
+            self.send_header("Last-Modified", "Sat, 01 Jan 2022 00:00:00 GMT")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Store) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "any")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        files, root = parquet_files.file_system("s3a://bucket/table")
+        assert files.get_file_info(f"{root}/file").size == 5
+        server.shutdown()
+    assert asked == ["/bucket/table/file"]
 
 
 def test_an_object_store_is_reached_by_its_own_file_system():

@@ -4,6 +4,7 @@ columns.
 File names are unique to an attempt, so nothing is ever overwritten."""
 
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -120,7 +121,8 @@ def file_system(table: str) -> tuple[Any, str]:
         return fs.LocalFileSystem(), table
     scheme, _, rest = table.rstrip("/").partition("://")
     if scheme in S3:
-        return fs.S3FileSystem(), rest  # a URI would look for the bucket's region at Amazon
+        # A URI would look for the bucket's region at Amazon, and without the argument Arrow ignores this variable.
+        return fs.S3FileSystem(endpoint_override=os.environ.get("AWS_ENDPOINT_URL")), rest
     files, root = fs.FileSystem.from_uri(table)
     return files, root.rstrip("/")
 
