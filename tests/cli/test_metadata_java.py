@@ -1,6 +1,7 @@
 """`tidelog metadata` on ZooKeeper: what test_metadata.py says of SQLite, and a cluster that moves from one to the other."""
 
 import json
+import os
 from itertools import count
 
 import pytest
@@ -19,6 +20,10 @@ from tests.cli.test_metadata import (  # noqa: F401 (collected here once more, o
 )
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.controller import tree
+from tidelog.security.added_users import with_password
+from tidelog.security.scram import MECHANISMS
+from tidelog.shell.store import scram_users
+from tidelog.shell.store.store_address import SqliteAddress
 from tidelog.shell.supervisor import Supervisor
 
 CHROOTS = count()
@@ -37,42 +42,102 @@ def test_a_chroot_that_is_not_there_is_not_made(tidelog, zookeeper):
     assert result.code == 1
 
 
-def test_a_cluster_moves_from_sqlite_to_zookeeper_with_its_records(tidelog, zookeeper, tmp_path):
+OPEN = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+"""A cluster without security that has ACLs."""
+RECORDS = [b"%d" % number for number in range(500)]
+
+
+def filled(tidelog, bootstrap):
+    """A topic with an option and RECORDS, what a group has read of them, and an ACL."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic("kept", 3, 3, config={"retention.ms": "12345678"})])["kept"].result(PATIENCE_S)
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+    for number, record in enumerate(RECORDS):
+        producer.produce("kept", record, partition=number % 3)
+    assert producer.flush(PATIENCE_S) == 0
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "log_level": 0})
+    consumer.commit(offsets=[TopicPartition("kept", index, 40 + index) for index in range(3)], asynchronous=False)
+    consumer.close()
+    place = ("--bootstrap-server", bootstrap)
+    rule = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "kept")
+    assert tidelog("acls", *place, "--add", *rule).code == 0
+
+
+def described(tidelog, cluster):
+    """What `filled` made, as the cluster shows it, and what brokers keep of the user's password."""
+    bootstrap = cluster.bootstrap
+    place = ("--bootstrap-server", bootstrap)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "log_level": 0})
+    committed = consumer.committed([TopicPartition("kept", index) for index in range(3)], timeout=PATIENCE_S)
+    consumer.close()
+    return {
+        "options": tidelog("configs", *place, "--describe", "--topic", "kept").out,
+        "user": tidelog("metadata", "get", f"{tree.USER_CONFIGS}/alice", "--data", str(cluster.folder)).out,
+        "acls": tidelog("acls", *place, "--list").out,
+        "offsets": [each.offset for each in committed],
+    }
+
+
+def read_all(bootstrap):
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0})
+    consumer.assign([TopicPartition("kept", index, 0) for index in range(3)])
+    read = []
+    while len(read) < len(RECORDS):
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None
+        assert message.error() is None, message.error()
+        read.append(message.value())
+    consumer.close()
+    return sorted(read, key=int)
+
+
+def all_in_sync(bootstrap):
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def is_so():
+        found = admin.list_topics("kept", timeout=PATIENCE_S).topics["kept"].partitions.values()
+        return [len(each.isrs) for each in found] == [3, 3, 3]
+
+    wait_for(is_so, "every replica in sync again")
+
+
+def test_a_cluster_moves_from_sqlite_to_zookeeper_and_back_with_all_that_it_has(tidelog, zookeeper, tmp_path):
     folder, file = tmp_path / "cluster", tmp_path / "memory"
-    records = [b"%d" % number for number in range(500)]
-    with Supervisor(folder, brokers=3, port=0) as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        options = {"retention.ms": "12345678"}
-        admin.create_topics([NewTopic("kept", 3, 3, config=options)])["kept"].result(PATIENCE_S)
-        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
-        for number, record in enumerate(records):
-            producer.produce("kept", record, partition=number % 3)
-        assert producer.flush(PATIENCE_S) == 0
+    user = with_password("alice", MECHANISMS["SCRAM-SHA-256"], "secret", os.urandom)
+    scram_users.add(SqliteAddress(folder / "metadata.sqlite"), [user])
+    with Supervisor(folder, brokers=3, port=0, overrides=OPEN) as cluster:
+        filled(tidelog, cluster.bootstrap)
+        expected = described(tidelog, cluster)
+        assert "retention.ms=12345678" in expected["options"]
+        assert "stored_key=" in expected["user"]
+        assert "User:alice" in expected["acls"]
+        assert expected["offsets"] == [40, 41, 42]
         busy = tidelog("metadata", "export", str(file), "--data", str(folder))
         refused(busy, "Broker 0 is registered: stop the cluster first.")
     place = f"zookeeper://{zookeeper.hosts}/moved"
     assert tidelog("metadata", "export", str(file), "--data", str(folder)).code == 0
     assert tidelog("metadata", "import", str(file), "--metadata", place).code == 0
-    overrides = {"zookeeper.connect": place.removeprefix("zookeeper://"), "zookeeper.session.timeout.ms": "30000"}
-    with Supervisor(folder, brokers=3, port=0, overrides=overrides) as cluster:
-        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "log_level": 0})
-        consumer.assign([TopicPartition("kept", index, 0) for index in range(3)])
-        read = []
-        while len(read) < len(records):
-            message = consumer.poll(PATIENCE_S)
-            assert message is not None
-            assert message.error() is None, message.error()
-            read.append(message.value())
-        consumer.close()
-        assert sorted(read, key=int) == records
-        described = tidelog("configs", "--bootstrap-server", cluster.bootstrap, "--describe", "--topic", "kept")
-        assert "retention.ms=12345678" in described.out
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-
-        def all_in_sync():
-            found = admin.list_topics("kept", timeout=PATIENCE_S).topics["kept"].partitions.values()
-            return [len(each.isrs) for each in found] == [3, 3, 3]
-
-        wait_for(all_in_sync, "every replica in sync again")
+    in_zookeeper = {"zookeeper.connect": place.removeprefix("zookeeper://"), "zookeeper.session.timeout.ms": "30000"}
+    with Supervisor(folder, brokers=3, port=0, overrides=OPEN | in_zookeeper) as cluster:
+        assert read_all(cluster.bootstrap) == RECORDS
+        all_in_sync(cluster.bootstrap)
+        assert described(tidelog, cluster) == expected
         state = json.loads(tidelog("metadata", "get", tree.state_path("kept", 0), "--data", str(folder)).out)
         assert -1 not in state["isr_epochs"]
+        again = tidelog("configs", "--bootstrap-server", cluster.bootstrap, "--alter", "--topic", "kept", *RETENTION)
+        assert again.code == 0
+        expected = described(tidelog, cluster)
+    assert tidelog("metadata", "export", str(file), "--data", str(folder)).code == 0
+    back = f"sqlite:{tmp_path}/back/metadata.sqlite"
+    assert tidelog("metadata", "import", str(file), "--metadata", back).code == 0
+    with Supervisor(folder, brokers=3, port=0, overrides=OPEN | {"metadata.store": back}) as cluster:
+        assert read_all(cluster.bootstrap) == RECORDS
+        all_in_sync(cluster.bootstrap)
+        assert described(tidelog, cluster) == expected
+        assert "retention.ms=7654321" in expected["options"]
+
+
+RETENTION = ("--add-config", "retention.ms=7654321")
