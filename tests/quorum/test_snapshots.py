@@ -18,6 +18,7 @@ from tidelog.quorum.snapshots import (
     QuorumState,
     SnapshotId,
     content_of,
+    control_batch,
     first_kept,
     held,
     is_due,
@@ -31,6 +32,7 @@ from tidelog.sim.disk import PowerCut, SimDisk
 from tidelog.wire.messages.cluster.metadata_log import (
     FeatureLevelRecord,
     KRaftVersionFeature,
+    SnapshotFooterRecord,
     UserScramCredentialRecord,
     Voter,
     VoterEndpoint,
@@ -137,7 +139,9 @@ def test_the_same_tree_has_the_same_bytes_on_every_node():
     assert whole(picture()) == whole(loaded(whole(picture())).tree.picture())
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "no footer", "no header", "twice", "a batch is missing"])
+@pytest.mark.parametrize(
+    "damage", ["cut", "flipped", "empty", "no footer", "no header", "twice", "a batch is missing", "goes on", "a tail"]
+)
 def test_a_snapshot_that_is_not_whole_is_refused(damage):
     content = whole(picture())
     found = list(batches(content))
@@ -148,6 +152,9 @@ def test_a_snapshot_that_is_not_whole_is_refused(damage):
         "no footer": content[: found[-1].position],
         "no header": content[found[1].position :],
         "twice": content + content,
+        "goes on": content
+        + control_batch([SnapshotFooterRecord()], timestamp=0, base_offset=found[-1].next_offset, epoch=3),
+        "a tail": content + bytes(5),
         "a batch is missing": content[: found[1].position] + content[found[2].position :],
     }[damage]
     with pytest.raises(CorruptLog, match=r"^file: "):

@@ -17,7 +17,7 @@ from tidelog.quorum.tree import Tree, Watches
 
 SESSIONS = 3
 paths = st.sampled_from(
-    ["/cluster", "/cluster/id", "/cluster/id/x", "/admin/a", "/controller", "/brokers/ids/1", "/new"]
+    ["/brokers", "/cluster", "/cluster/id", "/cluster/id/x", "/admin/a", "/controller", "/brokers/ids/1", "/new"]
 )
 versions = st.sampled_from([ANY_VERSION, 0, 0, 1, 2])
 contents = st.sampled_from([b"", b"1", b"other"])
@@ -103,6 +103,8 @@ def test_created_nodes_are_numbered_by_the_offset_of_their_record():
     applied = replica.change(session, [Create("/a", b""), Create("/a/b", b"", ephemeral=True)])
     assert [node.created for node in applied.values] == [replica.offset] * 2
     assert [node.session for node in applied.values] == [0, session]
+    (written,) = replica.change(session, [Write("/a", b"new")]).values
+    assert written == applied.values[0]._replace(data=b"new", version=1)
 
 
 def test_the_cluster_itself_writes_without_numbers_but_has_no_ephemeral_nodes():
@@ -143,7 +145,17 @@ def test_a_registration_that_does_not_know_the_newest_session_is_refused():
     for replaces in (0, 6):
         refused = tree.apply(8, registration(1, b"b", replaces))
         assert (refused.verdict, refused.failed, refused.changed) == ("conflict", 0, ())
+    assert tree.apply(9, SessionOpened(1, b"b" * 16, (), 0, ())).verdict == "conflict"
+    assert tree.apply(9, SessionOpened(2, b"b" * 16, (), 7, ())).verdict == "conflict"
     assert tree.picture() == before
+
+
+def test_a_registration_tells_of_all_ephemeral_nodes_of_the_former_session():
+    tree = Tree()
+    tree.apply(7, registration(1, b"a"))
+    tree.apply(8, TreeChanges(7, 1, (Create("/other", b"", True),)))
+    assert sorted(tree.apply(9, registration(1, b"b", replaces=7)).changed) == ["/1", "/other"]
+    assert list(tree.nodes) == ["/1"]
 
 
 def test_a_registration_whose_changes_are_refused_leaves_the_former_session_and_its_nodes():
