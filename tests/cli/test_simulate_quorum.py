@@ -24,3 +24,8 @@ def test_a_mutant():
     found = run("--mutants", "unsynced_fetch_offset")
     assert (found.exit_code, found.output[:35]) == (0, "unsynced_fetch_offset: seed 0, I39:")
     assert run("--mutants", "other").exit_code == 2
+
+
+def test_an_option_without_effect_is_refused():
+    found = run("--seeds", "1", "--brokers", "5")
+    assert (found.exit_code, found.output.splitlines()[-1]) == (2, "Error: --brokers has no effect with --quorum.")

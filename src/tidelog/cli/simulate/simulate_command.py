@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from tidelog.sim.plan import Plan
@@ -16,6 +17,9 @@ DRAWN = "drawn"
 DRAWN_MUTANTS, DRAWN_SEEDS = 200, 200
 RESULTS_FOLDER = Path(".cache/mutants")
 MAX_WORKERS = 64
+
+QUORUM_OPTIONS = {"names", "quorum", "seeds", "first", "minutes", "workers", "seed", "transcript", "mutants"}
+"""The parameters that have an effect with --quorum."""
 
 
 class CommaList(click.ParamType):  # type: ignore[type-arg]
@@ -94,6 +98,7 @@ def simulate(
     if names and not mutants:
         raise click.UsageError(f"Unexpected argument {names[0]}; mutant names require --mutants.")
     if quorum:
+        _check_quorum_options()
         exit_with(_run_quorum(names, first, seeds, minutes, workers, seed, transcript=transcript, mutants=mutants))
     if (drawn is not None or keep is not None) and names != (DRAWN,):
         raise click.UsageError("--count and --keep require --mutants drawn.")
@@ -120,6 +125,14 @@ def simulate(
 
     wanted = islice(count(first), seeds if seeds is not None or minutes is not None else SEEDS)
     exit_with(run_many((replace(plan, seed=number) for number in wanted), workers, minutes))
+
+
+def _check_quorum_options() -> None:
+    context = click.get_current_context()
+    for each in context.command.params:
+        name = each.name or ""
+        if name not in QUORUM_OPTIONS and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{each.opts[0]} has no effect with --quorum.")
 
 
 def _run_quorum(
