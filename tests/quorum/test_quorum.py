@@ -12,7 +12,8 @@ from tidelog.quorum.requests import Standing, answered_partition
 from tidelog.quorum.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from tidelog.quorum.voters import NOBODY, VoterKey, Voters
 from tidelog.sim.disk import SimDisk
-from tidelog.wire.records import batches
+from tidelog.wire.messages.cluster.quorum_elections import VoteRequest
+from tidelog.wire.records import Record, batches, build, stamp
 
 
 def test_nothing_is_sent_at_the_start_before_the_file_is_written_again():
@@ -233,3 +234,80 @@ def test_two_leaders_of_one_epoch_stop_the_process():
     one.begin(0, 3)
     with pytest.raises(AssertionError, match="epoch 3"):
         one.begin(2, 3)
+
+
+def batch(epoch, offset, text=b"record"):
+    made = bytearray(build([Record(timestamp=1, value=text)]))
+    stamp(made, 0, offset, epoch)
+    return bytes(made)
+
+
+def fetched(one, content, high_watermark=0):
+    """The leader, node 0 in epoch 1, answers the last fetch."""
+    asked = [each for each in one.asked if each.owner == "quorum-fetch"][-1]
+    one.asked.remove(asked)
+    answer = requests.fetch_response(Standing(0, 1), 0, high_watermark=high_watermark, records=content)
+    one.quorum.answered(asked.token, answer, at(one.now))
+    one.take()
+
+
+def followers(*nodes):
+    """Followers of node 0 with one record."""
+    made = [One(node) for node in nodes]
+    for one in made:
+        one.settle()
+        one.begin(0, 1)
+        one.settle()
+        fetched(one, batch(1, 0))
+        one.settle()
+    return made
+
+
+def vote_requests(one):
+    return [each for each in one.asked if isinstance(each.request, VoteRequest)]
+
+
+def test_votes_are_requested_for_what_is_synced():
+    """Otherwise: it wins with a record that a power loss takes from it, votes for itself again, and leads without
+    what the old leader and the other follower had committed."""
+    (one,) = followers(1)
+    fetched(one, batch(1, 1), high_watermark=1)
+    one.quorum.gone(0, at(one.now))
+    one.wait(200)
+    assert isinstance(one.quorum.state, Prospective)
+    assert vote_requests(one) == []
+    one.settle()
+    assert {each.request.topics[0].partitions[0].last_offset for each in vote_requests(one)} == {2}
+
+
+def test_a_vote_is_not_granted_again_for_a_log_that_became_shorter():
+    (one,) = followers(1)
+    one.quorum.gone(0, at(one.now))
+    assert one.vote(2, 2, (1, 2)).vote_granted
+    assert one.vote(2, 2, (1, 1)).vote_granted
+    assert not one.vote(2, 2, (1, 0)).vote_granted
+
+
+def test_the_first_voters_are_written_by_the_next_leader_if_a_power_loss_took_them():
+    disk = SimDisk([ROOT], Random(1))
+    first = One(0, disk)
+    first.lead()
+    first.settle()
+    first.quorum.replica.high_watermark = 0
+    first.quorum.replica.cut_to(1)
+    assert first.quorum.replica.voters.latest_offset < 0
+    again = One(0, disk)
+    again.lead()
+    assert again.quorum.replica.voters.latest_offset > 0
+
+
+def test_damaged_records_of_the_leader_are_fetched_again():
+    (one,) = followers(1)
+    content = bytearray(batch(1, 1))
+    content[-1] ^= 1
+    fetched(one, bytes(content))
+    assert one.quorum.replica.end == 1
+    assert isinstance(one.quorum.state, Follower)
+    one.wait(one.quorum.options.retry_backoff_ms)
+    fetched(one, batch(1, 1))
+    assert one.quorum.replica.end == 2

@@ -28,9 +28,11 @@ def may_grant_pre_vote(state: State, candidate: LogEnd, own: LogEnd) -> bool:
 
 def may_grant_vote(state: State, election: ElectionState, key: VoterKey, candidate: LogEnd, own: LogEnd) -> bool:
     """Whether this replica votes for the candidate in its epoch. A vote that was granted is granted again, because
-    its answer may have been lost."""
-    if election.voted != NOBODY:
-        return election.voted == key
+    its answer may have been lost, but not for a log that is less complete now."""
+    if election.voted not in (NOBODY, key):
+        return False
+    if election.voted == key:
+        return is_complete(candidate, own)
     if isinstance(state, Candidate | Leader) or election.leader != NO_LEADER:
         return False
     return is_complete(candidate, own)

@@ -369,7 +369,7 @@ class Quorum:
     def _ask_for_records(self, target: int) -> None:
         """Fetch from the end once it is synced: for the leader, everything before it is synced here."""
         about = ("fetch", target, self.epoch)
-        if about in self._retry_at or not self._may_fetch():
+        if about in self._retry_at or not self._is_synced():
             return
         position = Position(self.replica.log_end, self.replica.high_watermark)
         options = self.options
@@ -378,7 +378,7 @@ class Quorum:
         )
         self._outbox.ask(target, request, FETCHES, about)
 
-    def _may_fetch(self) -> bool:
+    def _is_synced(self) -> bool:
         return self.replica.synced_end == self.replica.end
 
     def _act_prospective(self, state: Prospective, now: Time) -> None:
@@ -409,6 +409,10 @@ class Quorum:
             self._request_votes(state.tally, pre_vote=False)
 
     def _request_votes(self, tally: Tally, *, pre_vote: bool) -> None:
+        """Once the log is synced: votes for a longer log than the one that survives a power loss could elect a
+        replica that lacks what was committed."""
+        if not self._is_synced():
+            return
         for voter in tally.missing:
             about = ("vote", voter, self.epoch, pre_vote)
             if voter != self.me.id and about not in self._retry_at:
@@ -456,11 +460,10 @@ class Quorum:
     def _begin_office(self, now: Time) -> None:
         """The leader's own first record: what earlier leaders wrote is committed with it."""
         kraft_version = int(self.voters.directories)
-        first_ever = self.replica.end == 0
         everyone = [LeaderChangeVoter(voter_id=key.id, voter_directory_id=key.directory) for key in self.voters]
         change = LeaderChangeMessage(version=kraft_version, leader_id=self.me.id, voters=everyone)
         self._append_control([change], now, kraft_version)
-        if first_ever and self.voters.directories:
+        if self.voters.directories and self.replica.voters.latest_offset < 0:
             voters = [
                 Voter(
                     voter_id=key.id,
@@ -621,7 +624,11 @@ class Quorum:
             end = self.replica.cut(requests.epoch_end_of(diverging))
             self._outbox.event("quorum.cut", node=self.me.id, offset=end, epoch=self.epoch)
         elif asked.request.topics[0].partitions[0].fetch_offset == self.replica.end:
-            self.replica.append_fetched(requests.content_of(partition), now)
+            try:
+                self.replica.append_fetched(requests.content_of(partition), now)
+            except ApiError:  # damaged on its way, or on the leader's disk: nothing was appended
+                self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
+                return
             self.replica.raise_high_watermark(min(partition.high_watermark, self.replica.end))
         self._sync()
 

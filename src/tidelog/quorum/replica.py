@@ -183,7 +183,7 @@ class Replica:
     def close(self) -> None:
         """Sync and close everything."""
         self.log.close()
-        self._save(self.end)
+        self._save(self.synced_end)  # a log that has failed is not synced
 
     def _save(self, offset: int, *, durable: bool = False) -> None:
         path = f"{self.log.folder}/{RECOVERY_POINTS}"

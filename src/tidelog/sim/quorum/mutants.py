@@ -48,8 +48,8 @@ def commit_older_epochs(machine: Quorum, state: Leader) -> None:
     machine.replica.raise_high_watermark(machine.voters.reached_by_majority(ends, 0))
 
 
-def fetch_unsynced(machine: Quorum) -> bool:  # noqa: ARG001
-    """A follower fetches from where its log ends, synced or not."""
+def ask_unsynced(machine: Quorum) -> bool:  # noqa: ARG001
+    """A replica fetches from where its log ends, and requests votes for all of it, synced or not."""
     return True
 
 
@@ -76,7 +76,7 @@ MUTANTS: dict[str, Mutant] = {
     "send_before_file": Mutant(Outbox, "_send", send_at_once, 21),
     "shorter_log_wins": Mutant(election, "is_complete", any_log, 3),
     "older_epoch_commits": Mutant(Quorum, "_advance", commit_older_epochs, 0),
-    "unsynced_fetch_offset": Mutant(Quorum, "_may_fetch", fetch_unsynced, 0),
+    "unsynced_fetch_offset": Mutant(Quorum, "_is_synced", ask_unsynced, 0),
     "tail_not_rewritten": Mutant(replica, "_write_again", only_sync, 0),
     "cut_below_high_watermark": Mutant(Replica, "cut", cut_everything, 0),
     "votes_twice": Mutant(quorum, "may_grant_vote", vote_again, 0),
