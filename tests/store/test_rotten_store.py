@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from tidelog.ports import Create, Delete, Node, Read, Write
+from tidelog.shell.store.sqlite_seal import Seal
 from tidelog.shell.store.sqlite_store import SqliteStore
 from tidelog.shell.store.sqlite_tree import UNSEALED
 from tidelog.shell.store.store_address import SqliteAddress, StoreUnavailable, open_store
@@ -181,3 +182,35 @@ def test_two_versions_at_once_have_no_checksums(tmp_path, monkeypatch):
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path)) as database:
         assert store.apply([Read(TOPICS[0])]).values == (node,)
         assert database.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_a_transaction_that_changes_nothing_leaves_the_count_of_others(tmp_path):
+    first, second = SqliteStore(tmp_path / "store"), SqliteStore(tmp_path / "store")
+    fill(first)
+    change(second)
+    counted = second._turns.noted_commits(0)
+    assert counted == second._tree.commits > 24
+    with first._transaction():
+        pass
+    assert second._turns.noted_commits(0) == counted
+    first.close()
+    second.close()
+
+
+def test_a_commit_that_failed_is_not_counted(tmp_path, monkeypatch):
+    store = SqliteStore(tmp_path / "store")
+    fill(store)
+    renew = Seal.renew
+
+    def fails(seal):
+        renew(seal)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch, pytest.raises(sqlite3.OperationalError), store._transaction():
+        patch.setattr(Seal, "renew", fails)
+        store._tree.next_session()
+    with store._transaction():
+        pass
+    shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("*-shm", "copy"))
+    store.close()
+    open_store(SqliteAddress(tmp_path / "copy" / "store"), session_timeout_ms=9_000).close()

@@ -28,7 +28,7 @@ class Seal:
         self._nodes = 0
         self._changes = 0
         self.commits = 0
-        """The number of this connection's last commit."""
+        """How many commits the content had when `holds` read it."""
 
     def __repr__(self) -> str:
         return f"Seal(commits {self.commits})"
@@ -49,17 +49,18 @@ class Seal:
     def removed(self, path: str, node: Node) -> None:
         self._nodes -= _checksum(path, path.rpartition("/")[0], *node)
 
-    def renew(self) -> None:
-        """The last statements before a commit. A transaction that changed nothing stays one that writes nothing."""
+    def renew(self) -> int:
+        """The last statements before a commit; returns its number. A transaction that changed nothing stays one that
+        writes nothing, and has the number 0."""
         if self._db.total_changes == self._changes:
-            return
+            return 0
         counted = self._db.execute("UPDATE counters SET value = value + 1 WHERE name = 'commits' RETURNING value")
         row = counted.fetchone()
         if row is None:
-            return  # an earlier version of this program may still have it open, and does not count
-        self.commits = row[0]
+            return 0  # an earlier version of this program may still have it open, and does not count
         self._db.execute("UPDATE counters SET value = (value + ?) & ? WHERE name = 'nodes'", (self._nodes, _MASK))
         self._db.execute("UPDATE counters SET value = ? WHERE name = 'seal'", (self._checksum_of_others(),))
+        return int(row[0])
 
     def holds(self) -> bool:
         """Whether the content is what was committed."""

@@ -139,7 +139,7 @@ class SqliteStore:
         with self._write_turn():
             with self._tree.writing():
                 yield
-            if self._turns.is_current():
+            if self._tree.commits and self._turns.is_current():
                 self._turns.note_commits(self._tree.commits)
 
     def _switch_database(self) -> None:

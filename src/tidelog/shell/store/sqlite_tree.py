@@ -60,6 +60,8 @@ class SqliteTree:
         self.path = path
         self._db = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
         self._seal = Seal(self._db)
+        self.commits = 0
+        """The number of the commit with which the last transaction ended; 0 if it changed nothing or failed."""
         try:
             self._prepare(tuple(skeleton), committed)
         except BaseException:
@@ -117,23 +119,20 @@ class SqliteTree:
         if self._one("PRAGMA user_version") == UNSEALED and not self.sessions():
             self._begin_seal()
 
-    @property
-    def commits(self) -> int:
-        """The number of this connection's last commit."""
-        return self._seal.commits
-
     def close(self) -> None:
         self._db.close()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One transaction; an exception rolls it back."""
+        self.commits = 0
         self._db.execute("BEGIN IMMEDIATE")
         try:
             self._seal.begin()
             yield
-            self._seal.renew()
+            number = self._seal.renew()
             self._db.execute("COMMIT")
+            self.commits = number
         except BaseException:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")

@@ -73,7 +73,7 @@ def vote_again(state: State, election_state: ElectionState, key: VoterKey, candi
 
 
 MUTANTS: dict[str, Mutant] = {
-    "send_before_file": Mutant(Outbox, "_send", send_at_once, 21),
+    "send_before_file": Mutant(Outbox, "_send", send_at_once, 11),
     "shorter_log_wins": Mutant(election, "is_complete", any_log, 3),
     "older_epoch_commits": Mutant(Quorum, "_advance", commit_older_epochs, 0),
     "unsynced_fetch_offset": Mutant(Quorum, "_is_synced", ask_unsynced, 0),
