@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from tests.controller.fake_cluster import FakeCluster
 from tests.controller.test_leaders import worlds
 from tidelog.controller import tree
-from tidelog.controller.commands.features import forgotten
-from tidelog.controller.leaders import UNCHANGED, Life, counts, elect, elect_by_logs, with_elr
+from tidelog.controller.leaders import UNCHANGED, Life, counts, elect, elect_by_logs, forgotten, with_elr
 from tidelog.controller.tree import LeadershipState
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -258,3 +257,23 @@ def test_a_broker_that_does_not_know_the_feature_prevents_it():
     code, message = update(cluster, 1)
     assert code == ErrorCode.INVALID_UPDATE_VERSION
     assert "does not support this feature." in message
+
+
+def test_an_unclean_election_takes_who_was_in_the_isr_for_longest():
+    """Replicas 3 and 1 are back without proof; 1 was in sync alone when all died."""
+    state = LeadershipState(1, 6, (1,), (11,), elr=(2, 3), elr_epochs=(12, 13))
+    lives = {3: Life(23), 1: Life(21)}
+    for known in (state, elect(state, (3, 2, 1), {}, least=2).state):
+        assert elect(known, (3, 2, 1), lives, least=2).state.leader == -1
+        assert elect(known, (3, 2, 1), lives, least=2, unclean=True).state.leader == 1
+    after = {**lives, 2: Life(22)}
+    assert elect(LeadershipState(-1, 7, (), ()), (3, 2, 1), after, least=2, unclean=True).state.leader == 3
+
+
+def test_a_controller_that_cannot_read_the_level_elects_from_all_who_are_recorded():
+    state = LeadershipState(-1, 6, (), (), elr=(2,), elr_epochs=(12,), last_known=(3,), last_known_epochs=(13,))
+    led = elect(state, (3, 2, 1), {2: Life(22, clean_epoch=12)}).state
+    assert (led.leader, led.isr, led.elr, led.last_known) == (2, (2,), (), ())
+    waits = elect(state, (3, 2, 1), {2: Life(22)})
+    assert (waits.state, waits.candidates) == (None, ())
+    assert elect(state, (3, 2, 1), {2: Life(22), 3: Life(23)}).candidates == (2, 3)

@@ -89,6 +89,12 @@ def without_elr(state: LeadershipState) -> LeadershipState:
     return state
 
 
+def forgotten(state: LeadershipState) -> LeadershipState:
+    """The state as it is without eligible leader replicas: an empty ISR becomes all who were recorded."""
+    recorded = state.members or state.recorded
+    return without_elr(state._replace(isr=tuple(recorded), isr_epochs=tuple(recorded.values())))
+
+
 def has_lost(broker: int, recorded: int, lives: Lives) -> bool:
     """Whether the broker is back without proof that it still has what it had: its last end was unclean."""
     return broker in lives and not counts(broker, recorded, lives)
@@ -113,6 +119,8 @@ def elect(
     least: int = 0,
 ) -> Election:
     """The election for a partition, given the live brokers; `offline` are live replicas whose log folder failed."""
+    if not least:  # the feature is off, or the controller cannot read its level
+        state = forgotten(state)
     standing = [
         broker
         for broker, recorded in state.members.items()
@@ -154,10 +162,17 @@ def _elect_standing(state: LeadershipState, replicas: Sequence[int], lives: Live
 
 
 def _elect_unclean(state: LeadershipState, present: Sequence[int], lives: Lives) -> Election:
-    """Any live replica, former ISR members first because they miss least. It ends what was known of the others."""
+    """Any live replica, those that were in the ISR for longest first because they miss least. It ends what was known of
+    the others."""
     if not present:
         return _without_leader(state, state)
-    leader = next((broker for broker in present if broker in state.recorded), present[0])
+
+    def missing(broker: int) -> int:
+        if broker in state.members or broker == state.last_leader:
+            return 0
+        return 1 if broker in state.elr else 2 if broker in state.last_known else 3
+
+    leader = min(present, key=missing)
     return Election(without_elr(_led_by(state, leader, [leader], lives)), unclean=True)
 
 

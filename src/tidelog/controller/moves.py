@@ -9,7 +9,7 @@ back.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from tidelog.controller.leaders import Lives, counts, with_elr
+from tidelog.controller.leaders import Lives, counts, forgotten, with_elr
 from tidelog.controller.state import Partition
 from tidelog.controller.tree import LeadershipState
 from tidelog.model import NO_LEADER
@@ -71,7 +71,7 @@ def reverted_uncleanly(partition: Partition, lives: Lives) -> Move | None:
 def narrowed(partition: Partition, replicas: Sequence[int], lives: Lives, least: int = 0) -> LeadershipState | None:
     """The state with `replicas` only. The leader stays if it can, else the first remaining one that counts leads; None
     if nobody would be left who surely has everything committed."""
-    state = partition.state
+    state = partition.state if least else forgotten(partition.state)
     if set(partition.replicas) <= set(replicas):
         return with_elr(state, state, replicas, lives, least)
     kept = {b: epoch for b, epoch in state.members.items() if b in replicas}

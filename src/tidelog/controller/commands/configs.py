@@ -193,7 +193,9 @@ def carry_out(term: ControllerTerm, logs: LogEnds, done: Sequence[Alteration], *
     if validate_only or not accepted:
         return
     yield from write(term, accepted)
-    affected = [p for p in term.cluster.partitions() if p.state.leader == NO_LEADER or p.state.elr]
+    affected = [
+        p for p in term.cluster.partitions() if p.state.leader == NO_LEADER or p.state.elr or p.state.last_known
+    ]
     yield from elect_where_due(term, logs, affected, "options changed")
 
 

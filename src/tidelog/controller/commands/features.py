@@ -14,8 +14,7 @@ from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.features import ELR, FIXED, MIN_INSYNC_REPLICAS, finalized
 from tidelog.controller.journal import Steps
-from tidelog.controller.leaders import without_elr
-from tidelog.controller.tree import LeadershipState
+from tidelog.controller.leaders import forgotten
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.ports import Change, Create, Node, Read, Write
 from tidelog.wire.messages.cluster.features import (
@@ -94,12 +93,6 @@ def _set(term: ControllerTerm, logs: LogEnds, level: int) -> Steps[None]:
     yield from keep_min_insync(term)
     term.pushes.push_features()
     yield from elect_where_due(term, logs, list(cluster.partitions()), "features changed")
-
-
-def forgotten(state: LeadershipState) -> LeadershipState:
-    """The state as it is without eligible leader replicas."""
-    recorded = state.members or state.recorded
-    return without_elr(state._replace(isr=tuple(recorded), isr_epochs=tuple(recorded.values())))
 
 
 def _check(term: ControllerTerm, update: FeatureUpdateKey) -> None:

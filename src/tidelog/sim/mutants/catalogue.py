@@ -1,5 +1,5 @@
-"""The twenty mutants that the simulator must detect (REPLICATION.md), those of eligible leader replicas, former defects put
-back, and how one is applied.
+"""The twenty mutants that the simulator must detect (REPLICATION.md), those of eligible leader replicas, former defects
+put back, and how one is applied.
 """
 
 from collections.abc import Callable, Iterator, Sequence
