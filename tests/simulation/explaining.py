@@ -178,14 +178,18 @@ def skewed(hosts):
 
 
 def left_by_healing(cluster, evidence):
-    """(subject, kind) of what healing does not end: wrong clocks, throttles that an operator set, and topics that were
-    created with fewer replicas than they need in sync."""
+    """(subject, kind) of what healing does not end: wrong clocks, throttles that an operator set, topics that were
+    created with fewer replicas than they need in sync, and logs that were not compacted for want of room, until the
+    next attempt."""
     ghosts = cluster.suite.ghosts
     left = {(subject, "broker.clock-skew") for subject in skewed(cluster.world.hosts)}
     for topic in {name.topic for name in evidence.partitions}:
         moves = any(name.topic == topic for name in evidence.moves)
         if not moves and any(ghosts.overrides.get(topic, {}).get(option) for option in THROTTLED):
             left.add((Subject("topic", topic), "topic.throttle-left"))
+    for host in cluster.world.hosts:
+        for name in host.node.broker.uncleanable.keys() & evidence.partitions.keys():
+            left.add((Subject("partition", str(name)), "partition.uncleanable"))
     for name, seen in evidence.partitions.items():
         if len(ghosts.assignments[name]) < seen.min_insync:
             left.add((Subject("partition", str(name)), "partition.too-few-in-sync"))
