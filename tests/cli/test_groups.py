@@ -158,6 +158,8 @@ def test_plans_survive_their_file():
     one = {"g": {TopicPartition("a", 0): 5, TopicPartition("b,c", 1): 6}}
     two = {**one, "h": {TopicPartition("a", 0): 7}}
     assert parse_plans(plans_as_csv(one), ["g"]) == one
+    long = {TopicPartition("a" * 24, 0): 1, TopicPartition("b" * 25, 1): 2}
+    assert plans_as_csv({"g": long}) == f'{"a" * 24},0,1\n"{"b" * 25}",1,2\n'
     assert parse_plans(plans_as_csv(two), ["g", "h"]) == two
     with pytest.raises(CommandFailed, match="line 2 is not"):
         parse_plans("a,0,1\na,x,1\n", ["g"])

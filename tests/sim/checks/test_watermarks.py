@@ -61,7 +61,7 @@ def test_an_isr_that_came_and_went_within_a_step():
     given = ghosts(state(isr=(0,)))
     with pytest.raises(AssertionError, match=r"^I7:"):
         watermarks.check(given, after, before, fetches(after, ALL_THERE[0]))
-    given.of(NAME).isrs[1, 6] = (0, 1)
+    given.of(NAME).isrs[1, 6] = state(isr=(0, 1))
     watermarks.check(given, after, before, fetches(after, ALL_THERE[0]))
     with pytest.raises(AssertionError, match=r"^I7:"):
         watermarks.check(given, after, before, fetches(after, (1, 11, 9, 1)))

@@ -147,13 +147,20 @@ def commit_offsets(admin: Admin, name: str, plan: Offsets) -> None:
 
 
 def plans_as_csv(plans: Mapping[str, Offsets]) -> str:
-    """CSV lines topic,partition,offset, preceded by the group if there is more than one."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    """CSV lines topic,partition,offset, preceded by the group if there is more than one. Quoted as by Kafka's library,
+    which quotes each text of more than 24 characters."""
+    lines = []
     for name, plan in plans.items():
         for (topic, partition), offset in plan.items():
-            writer.writerow([*([name] if len(plans) > 1 else []), topic, partition, offset])
-    return text.getvalue()
+            texts = [*([name] if len(plans) > 1 else []), topic]
+            lines.append(",".join([*map(_quoted, texts), str(partition), str(offset)]) + "\n")
+    return "".join(lines)
+
+
+def _quoted(text: str) -> str:
+    line = io.StringIO()
+    csv.writer(line, quoting=csv.QUOTE_ALL if len(text) > 24 else csv.QUOTE_MINIMAL, lineterminator="").writerow([text])
+    return line.getvalue()
 
 
 def parse_plans(text: str, names: list[str]) -> dict[str, Offsets]:
