@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.controller.fake_cluster import FakeCluster
+from tests.shell.killed_with_acls import ANYTHING
 from tidelog.controller import acl_tree
 from tidelog.controller.controller import Controller
 from tidelog.controller.state import Topic
@@ -27,15 +28,6 @@ DEAD = 9
 ACLS_OF_A_RESOURCE = 5
 MOST_ACLS = 10_000
 """The simulator's tree takes long to delete many nodes."""
-_ANYTHING = {
-    "resource_type_filter": ResourceType.ANY,
-    "resource_name_filter": None,
-    "pattern_type_filter": PatternType.ANY,
-    "principal_filter": None,
-    "host_filter": None,
-    "operation": AclOperation.ANY,
-    "permission_type": Permission.ANY,
-}
 
 
 def filled(entries: int) -> FakeCluster:
@@ -62,8 +54,8 @@ def filled(entries: int) -> FakeCluster:
 REQUESTS: dict[str, Any] = {
     "elections": ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=60_000),
     "reassignments": ListPartitionReassignmentsRequest(topics=None, timeout_ms=60_000),
-    "described ACLs": DescribeAclsRequest(**_ANYTHING),
-    "deleted ACLs": DeleteAclsRequest(filters=[DeleteAclsFilter(**_ANYTHING)]),
+    "described ACLs": DescribeAclsRequest(**ANYTHING),
+    "deleted ACLs": DeleteAclsRequest(filters=[DeleteAclsFilter(**ANYTHING)]),
 }
 """The last one changes the tree, and comes last."""
 

@@ -21,7 +21,7 @@ _NANOSECONDS = struct.Struct("<q")
 
 
 class LongestTurn:
-    """Shared by the broker and whoever measures it; both may set it."""
+    """Shared by the broker and its test; both may set it."""
 
     def __init__(self, file: Path) -> None:
         if not file.exists():

@@ -5,8 +5,9 @@ from random import Random
 from tidelog.effects import PeerRequest, Replace, Reply, Sync
 from tidelog.model import Time
 from tidelog.quorum import requests
-from tidelog.quorum.quorum import Quorum, load_state
+from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import Replica, config_of
+from tidelog.quorum.state_file import load_state
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import VoterKey, Voters
 from tidelog.sim.disk import SimDisk

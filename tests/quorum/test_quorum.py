@@ -7,8 +7,8 @@ import pytest
 from tests.quorum.replicas import FOLDER, ROOT, VOTERS, One, at, key
 from tidelog.errors import ApiError, CorruptLog, ErrorCode
 from tidelog.quorum import requests
-from tidelog.quorum.quorum import load_state
 from tidelog.quorum.requests import Standing, answered_partition
+from tidelog.quorum.state_file import load_state
 from tidelog.quorum.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from tidelog.quorum.voters import NOBODY, VoterKey, Voters
 from tidelog.sim.disk import SimDisk

@@ -19,8 +19,8 @@ from tidelog.model import Time, TopicPartition, earliest
 Handle = Callable[[Answer, Time], None]
 
 ASK_ANOTHER_MS = 1_000
-"""A paused broker accepts connections and answers nothing: a client that knows no other broker than its bootstrap
-addresses would wait for socket.connection.setup.timeout.ms. So it asks another address after this time."""
+"""A paused broker accepts connections, but does not answer. A client that knows only its bootstrap addresses would wait
+for socket.connection.setup.timeout.ms, so it asks another address after this time."""
 
 
 class Cluster:

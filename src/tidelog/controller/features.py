@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.feature_levels import ELR_VERSION, FEATURES, FIRST_LEVEL, LATEST, METADATA_VERSION
 from tidelog.controller import tree
 from tidelog.ports import Change, Create
 
-ELR_VERSION = "eligible.leader.replicas.version"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 
@@ -24,11 +24,15 @@ class Feature(NamedTuple):
     high: int
 
 
-ELR = Feature(ELR_VERSION, 0, 1)
+def _from_zero(name: str) -> Feature:
+    return Feature(name, 0, FEATURES[name].highest)
+
+
+ELR = _from_zero(ELR_VERSION)
 FIXED = (
-    Feature("group.version", 0, 1),
-    Feature("metadata.version", 7, 30),
-    Feature("transaction.version", 0, 2),
+    _from_zero("group.version"),
+    Feature(METADATA_VERSION, FIRST_LEVEL, LATEST),
+    _from_zero("transaction.version"),
 )
 """Their highest level is finalized."""
 

@@ -7,7 +7,7 @@ structures that requests carry are kept with the partition and built once per ch
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tidelog.controller.features import ELR_VERSION
+from tidelog.config.feature_levels import ELR_VERSION
 from tidelog.controller.image import LEADER_DURING_DELETE
 from tidelog.controller.leaders import Life
 from tidelog.controller.tree import Assignment, LeadershipState, Registration

@@ -4,8 +4,6 @@ import re
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 MAX_LENGTH = 249
-METADATA_TOPIC = "__cluster_metadata"
-"""The name of Kafka's metadata log: it must not be created."""
 
 
 def fault(name: str) -> str | None:

@@ -1,6 +1,9 @@
 """Kafka's file names in a partition's folder: `%020d` of an offset, a kind, and a suffix while a file is being
 replaced."""
 
+METADATA_TOPIC = "__cluster_metadata"
+"""The log of Kafka's controllers: it lies in log folders, but must not be created as a topic."""
+
 LOG = ".log"
 INDEX = ".index"
 TIME_INDEX = ".timeindex"

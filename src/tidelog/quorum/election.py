@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from tidelog.quorum.state_file import NO_LEADER, ElectionState
+from tidelog.model import NO_LEADER
+from tidelog.quorum.state_file import ElectionState
 from tidelog.quorum.states import Candidate, Follower, Leader, State
 from tidelog.quorum.voters import NOBODY, VoterKey
 
@@ -29,10 +30,8 @@ def may_grant_pre_vote(state: State, candidate: LogEnd, own: LogEnd) -> bool:
 def may_grant_vote(state: State, election: ElectionState, key: VoterKey, candidate: LogEnd, own: LogEnd) -> bool:
     """Whether this replica votes for the candidate in its epoch. A vote that was granted is granted again, because
     its answer may have been lost, but not for a log that is less complete now."""
-    if election.voted not in (NOBODY, key):
-        return False
-    if election.voted == key:
-        return is_complete(candidate, own)
+    if election.voted != NOBODY:
+        return election.voted == key and is_complete(candidate, own)
     if isinstance(state, Candidate | Leader) or election.leader != NO_LEADER:
         return False
     return is_complete(candidate, own)

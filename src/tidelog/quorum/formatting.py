@@ -11,24 +11,26 @@ from ipaddress import IPv6Address
 from struct import Struct
 from typing import NamedTuple
 
+from tidelog.config.feature_levels import KRAFT_VERSION, METADATA_VERSION
+from tidelog.config.listeners import HIGHEST_PORT
 from tidelog.errors import InvalidOption
 from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta_properties
+from tidelog.log.names import METADATA_TOPIC
 from tidelog.model import NO_ID, id_bytes
-from tidelog.quorum.features import KRAFT_VERSION, METADATA_VERSION
+from tidelog.quorum.control_records import voter_record
 from tidelog.quorum.snapshots import QuorumState, SnapshotId, Writable, content_of
+from tidelog.quorum.voters import VoterKey
 from tidelog.security.added_users import User
 from tidelog.wire.messages.cluster.metadata_log import (
     FeatureLevelRecord,
-    KRaftVersionFeature,
     UserScramCredentialRecord,
     Voter,
     VoterEndpoint,
 )
 
 BOOTSTRAP = "bootstrap.checkpoint"
-METADATA_FOLDER = "__cluster_metadata-0"
+METADATA_FOLDER = f"{METADATA_TOPIC}-0"
 _EMPTY = SnapshotId(0, 0)
-HIGHEST_PORT = 65_535
 _GROUPS = Struct(">8H")
 
 
@@ -82,11 +84,9 @@ def _host(text: str) -> str:
 def voter_records(voters: Iterable[InitialVoter], listener: str) -> list[Voter]:
     """The voters as the log has them, by node."""
     return [
-        Voter(
-            voter_id=voter.node_id,
-            voter_directory_id=voter.directory_id,
-            endpoints=[VoterEndpoint(name=listener, host=voter.host, port=voter.port)],
-            k_raft_version_feature=KRaftVersionFeature(max_supported_version=1),
+        voter_record(
+            VoterKey(voter.node_id, voter.directory_id),
+            [VoterEndpoint(name=listener, host=voter.host, port=voter.port)],
         )
         for voter in sorted(voters)
     ]

@@ -2,7 +2,7 @@
 
 It follows Kafka's KRaft: KIP-595 (elections and fetches), KIP-996 (pre-votes), KIP-853 (voters with directory IDs).
 `states` has what each state is, `election` when votes are granted, `outbox` why nothing is sent before its reason is
-durable, `replica` what of the log counts. The leader is whoever a majority voted for in an epoch; what a majority has
+durable, `replica` which part of the log counts. The leader of an epoch has the votes of a majority; what a majority has
 synced is committed, once that includes the leader's own first record.
 
 A voter moves on by timers, each a multiple of `Options`, and all random waits come from `dice(low, high)`.
@@ -13,15 +13,14 @@ from typing import Any, NamedTuple
 
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, CorruptLog, ErrorCode
-from tidelog.model import Time
-from tidelog.ports import Disk
+from tidelog.model import NO_LEADER, Time
 from tidelog.quorum import requests
+from tidelog.quorum.control_records import Control, control_batch, leader_change, voter_record
 from tidelog.quorum.election import LogEnd, may_grant_pre_vote, may_grant_vote
 from tidelog.quorum.outbox import FETCHES, VOTES, Asked, Outbox
 from tidelog.quorum.replica import Replica
 from tidelog.quorum.requests import Message, Position, Standing
-from tidelog.quorum.snapshots import control_batch
-from tidelog.quorum.state_file import FILE_NAME, NO_LEADER, ElectionState, format_state, parse_state
+from tidelog.quorum.state_file import FILE_NAME, ElectionState, format_state
 from tidelog.quorum.states import (
     FOLLOWING,
     Candidate,
@@ -36,11 +35,7 @@ from tidelog.quorum.states import (
 from tidelog.quorum.voters import NOBODY, VoterKey, Voters
 from tidelog.wire.messages.cluster import quorum_elections as elections
 from tidelog.wire.messages.cluster.metadata_log import (
-    KRaftVersionFeature,
     KRaftVersionRecord,
-    LeaderChangeMessage,
-    LeaderChangeVoter,
-    Voter,
     VotersRecord,
 )
 from tidelog.wire.messages.records import fetch
@@ -70,15 +65,6 @@ class Waiting(NamedTuple):
 
 
 Dice = Callable[[int, int], int]
-
-
-def load_state(disk: Disk, folder: str) -> ElectionState:
-    """The state that the replica in this folder had. Raises CorruptLog if its file is not readable."""
-    path = f"{folder}/{FILE_NAME}"
-    try:
-        return parse_state(disk.read(path), path)
-    except FileNotFoundError:
-        return ElectionState()
 
 
 class Quorum:
@@ -459,23 +445,14 @@ class Quorum:
 
     def _begin_office(self, now: Time) -> None:
         """The leader's own first record: what earlier leaders wrote is committed with it."""
-        kraft_version = int(self.voters.directories)
-        everyone = [LeaderChangeVoter(voter_id=key.id, voter_directory_id=key.directory) for key in self.voters]
-        change = LeaderChangeMessage(version=kraft_version, leader_id=self.me.id, voters=everyone)
-        self._append_control([change], now, kraft_version)
-        if self.voters.directories and self.replica.voters.latest_offset < 0:
-            voters = [
-                Voter(
-                    voter_id=key.id,
-                    voter_directory_id=key.directory,
-                    k_raft_version_feature=KRaftVersionFeature(max_supported_version=1),
-                )
-                for key in self.voters
-            ]
-            self._append_control([KRaftVersionRecord(k_raft_version=1), VotersRecord(voters=voters)], now)
+        voters = self.voters
+        self._append_control([leader_change(self.me.id, voters)], now, int(voters.directories))
+        if voters.directories and self.replica.voters.latest_offset < 0:
+            everyone = VotersRecord(voters=[voter_record(key) for key in voters])
+            self._append_control([KRaftVersionRecord(k_raft_version=1), everyone], now)
         self._sync()
 
-    def _append_control(self, messages: Sequence[Any], now: Time, version: int = 0) -> None:
+    def _append_control(self, messages: Sequence[Control], now: Time, version: int = 0) -> None:
         batch = control_batch(
             messages, timestamp=now.wall, base_offset=self.replica.end, epoch=self.epoch, version=version
         )

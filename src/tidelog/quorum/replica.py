@@ -1,4 +1,4 @@
-"""One replica of the metadata log: what of it is synced, what is committed, and which voter sets it contains.
+"""One replica of the metadata log: how far it is synced and committed, and which voter sets it contains.
 
 - Only synced records count: `synced_end` is what a follower fetches from, and what a leader counts of its own log. A
   failed fsync ends the process. The next one writes everything above the recovery point again, because a page whose
@@ -25,15 +25,14 @@ from tidelog.log.truncation_markers import marker_offsets
 from tidelog.model import Time, TopicPartition
 from tidelog.partition.truncation import KIP_320, EpochEnd, diverging, epoch_end
 from tidelog.ports import Buffer, Disk, File
+from tidelog.quorum.control_records import control_of
 from tidelog.quorum.election import LogEnd
 from tidelog.quorum.voters import VoterHistory, VoterKey, Voters
-from tidelog.wire import codec
 from tidelog.wire.messages.cluster.metadata_log import VotersRecord
 from tidelog.wire.records import BatchHeader, batches, records
 
-PARTITION = TopicPartition("__cluster_metadata", 0)
+PARTITION = TopicPartition(names.METADATA_TOPIC, 0)
 TOPIC_ID = bytes(15) + b"\x01"
-_VOTERS = 6
 _MAX_BATCH = 8 * 1024 * 1024
 _SAVE_EVERY = 256 * 1024
 """Bytes that are synced until the recovery point is saved again."""
@@ -121,9 +120,9 @@ class Replica:
             if not batch.is_control:
                 continue
             for record in records(memoryview(content)[batch.position : batch.end]):
-                if record.key is not None and int.from_bytes(record.key[2:4], "big") == _VOTERS:
+                if isinstance(control := control_of(record), VotersRecord):
                     first = batch.base_offset if base_offset is None else base_offset
-                    self.voters.append(first + record.offset - batch.base_offset, _voters_of(record.value or b""))
+                    self.voters.append(first + record.offset - batch.base_offset, _voters_of(control))
 
     def diverging(self, last_epoch: int, offset: int) -> EpochEnd | None:
         """Where the log of a replica that fetches from here diverges from this one; None if it does not."""
@@ -192,8 +191,7 @@ class Replica:
         self._bytes_since_saved = 0
 
 
-def _voters_of(value: bytes) -> Voters:
-    record = codec.decode(VotersRecord, 0, value)
+def _voters_of(record: VotersRecord) -> Voters:
     return Voters(VoterKey(voter.voter_id, voter.voter_directory_id) for voter in record.voters)
 
 

@@ -9,26 +9,24 @@ then may the log begin at its offset.
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tidelog.errors import ApiError, CorruptLog, ProtocolViolation
 from tidelog.log.durability import FolderFile
 from tidelog.ports import Buffer, Disk, File
+from tidelog.quorum.control_records import Control, control_batch, control_of
 from tidelog.quorum.records import Decoded, OpenSession, SnapshotRecord, StoredNode, decode, encode
 from tidelog.quorum.tree import Picture, Tree
-from tidelog.wire import codec
-from tidelog.wire.message import key_of
 from tidelog.wire.messages.cluster.metadata_log import (
     FeatureLevelRecord,
     KRaftVersionRecord,
-    LeaderChangeMessage,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     UserScramCredentialRecord,
     Voter,
     VotersRecord,
 )
-from tidelog.wire.records import CONTROL, BatchBuilder, BatchHeader, Record, batches, crc_holds, records
+from tidelog.wire.records import BatchBuilder, BatchHeader, Record, batches, crc_holds, records
 
 SUFFIX = ".checkpoint"
 UNFINISHED = ".part"
@@ -36,16 +34,11 @@ SLICE_RECORDS = 100
 SLICE_BYTES = 65_536
 """Records and bytes of one batch, and of one slice of work: about 0.5 ms."""
 
-Control = LeaderChangeMessage | SnapshotHeaderRecord | SnapshotFooterRecord | KRaftVersionRecord | VotersRecord
 Writable = SnapshotRecord | FeatureLevelRecord | UserScramCredentialRecord
 Syncs = Generator[Sequence[File], None, None]
 """Work in slices. The files of each step must be durable before the next one; without any it may go on at once."""
 
 _NAME = re.compile(r"(\d{20})-(\d{10})" + re.escape(SUFFIX))
-_CONTROLS: dict[int, type[Any]] = {
-    key_of(cls): cls
-    for cls in (LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord, KRaftVersionRecord, VotersRecord)
-}
 
 
 class SnapshotId(NamedTuple):
@@ -78,17 +71,6 @@ class QuorumState(NamedTuple):
 
 
 # Writing
-
-
-def control_batch(
-    messages: Iterable[Control], *, timestamp: int, base_offset: int, epoch: int, version: int = 0
-) -> bytes:
-    """A batch of control records, in the log or in a snapshot."""
-    builder = BatchBuilder()
-    for message in messages:
-        key = b"\x00\x00" + key_of(message).to_bytes(2, "big")
-        builder.append(Record(timestamp=timestamp, key=key, value=codec.encode(message, version)))
-    return builder.build(base_offset=base_offset, leader_epoch=epoch, attributes=CONTROL)
 
 
 def content_of(
@@ -240,19 +222,8 @@ def read(content: Buffer, path: str, epoch: int | None = None) -> Iterator[list[
 def read_batch(content: Buffer, batch: BatchHeader) -> list[Control | Decoded]:
     """The records of a batch of the metadata log or of a snapshot; control records of other kinds are left out."""
     if batch.is_control:
-        return [control for record in records(content, batch) if (control := _control(record)) is not None]
+        return [control for record in records(content, batch) if (control := control_of(record)) is not None]
     return [decode(record.value or b"") for record in records(content, batch)]
-
-
-def _control(record: Record) -> Control | None:
-    kind = int.from_bytes((record.key or b"")[2:4], "big")
-    value = record.value or b""
-    cls = _CONTROLS.get(kind)
-    version = int.from_bytes(value[:2], "big")
-    if cls is None:
-        return None
-    found: Control = codec.decode(cls, version, value)
-    return found
 
 
 # How many there are

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tidelog.errors import CorruptLog
-from tidelog.model import NO_ID, id_bytes, id_text
+from tidelog.model import NO_ID, NO_LEADER, id_bytes, id_text
+from tidelog.ports import Disk
 from tidelog.quorum.voters import NOBODY, VoterKey
 
 FILE_NAME = "quorum-state"
-NO_LEADER = -1
 
 
 class ElectionState(NamedTuple):
@@ -50,3 +50,12 @@ def parse_state(content: bytes, path: str) -> ElectionState:
     if epoch < 0 or leader < -1 or voted < -1:
         raise CorruptLog(f"{path}: epoch {epoch}, leader {leader} and vote {voted} are not valid")
     return ElectionState(epoch, leader, VoterKey(voted, directory) if voted >= 0 else NOBODY)
+
+
+def load_state(disk: Disk, folder: str) -> ElectionState:
+    """The state that the replica in this folder had. Raises CorruptLog if its file is not readable."""
+    path = f"{folder}/{FILE_NAME}"
+    try:
+        return parse_state(disk.read(path), path)
+    except FileNotFoundError:
+        return ElectionState()

@@ -16,9 +16,6 @@ from tidelog.model import NO_ID, TopicPartition, id_text
 
 Parsed = TypeVar("Parsed")
 
-METADATA_LOG = "__cluster_metadata"
-"""The log of Kafka's controllers, with the cluster's metadata: it lies in log folders but is not a topic."""
-
 DEPTH = 3
 """How many levels below a given folder log folders are searched for."""
 _REPLICA = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)$")
@@ -196,7 +193,7 @@ def _unexpected(found: Sequence[LogFolder], expected: Expected) -> Iterator[Find
 
 
 def _stray_reason(folder: LogFolder, name: TopicPartition, expected: Expected) -> str:
-    if name.topic == METADATA_LOG:
+    if name.topic == names.METADATA_TOPIC:
         return ""
     wanted, own = expected.topic_ids.get(name.topic), folder.topic_ids[name]
     if wanted is None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from tidelog.cli.options import CONSOLE_NEEDS, CommandFailed, Pair, check_extra, flag, usage_error
+from tidelog.config.listeners import HIGHEST_PORT
 
 MAX_BROKERS = 100
-HIGHEST_PORT = 65_535
 
 
 DATA = click.option(

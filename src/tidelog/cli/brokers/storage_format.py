@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.cli.options import CommandFailed
+from tidelog.config import feature_levels
 from tidelog.config.quorum import ANY_ADDRESS, Quorum
 from tidelog.errors import DiskFailed, InvalidOption
 from tidelog.log.checkpoints import MetaProperties
 from tidelog.model import NO_ID
-from tidelog.quorum import features, formatting
+from tidelog.quorum import formatting
 from tidelog.quorum.formatting import InitialVoter
 from tidelog.quorum.snapshots import Writable
 from tidelog.security.added_users import User
@@ -112,11 +113,11 @@ def format_directories(quorum: Quorum, folders: Sequence[str], request: Request)
         raise InvalidOption("--cluster-id is empty: use an ID of `storage random-uuid`")
     voters = _voters(quorum, request)
     is_dynamic = not quorum.voters and (voters is not None or request.no_initial_controllers)
-    given = dict(features.parse(text) for text in request.features)
-    levels = features.levels(request.release_version, given, is_dynamic=is_dynamic)
-    if request.users and levels[features.METADATA_VERSION] < features.SCRAM_SINCE:
-        release = features.RELEASES[features.SCRAM_SINCE]
-        raise InvalidOption(f"SCRAM is only supported in {features.METADATA_VERSION} {release} or later.")
+    given = dict(feature_levels.parse(text) for text in request.features)
+    levels = feature_levels.levels(request.release_version, given, is_dynamic=is_dynamic)
+    if request.users and levels[feature_levels.METADATA_VERSION] < feature_levels.SCRAM_SINCE:
+        release = feature_levels.RELEASES[feature_levels.SCRAM_SINCE]
+        raise InvalidOption(f"SCRAM is only supported in {feature_levels.METADATA_VERSION} {release} or later.")
     found = look(folders)
     yield from _check(found, quorum, request)
     if not found.empty:
@@ -171,7 +172,7 @@ def _write(
     users: Sequence[User],
 ) -> Iterator[str]:
     bootstrap = formatting.bootstrap_records(levels, users)
-    release = features.RELEASES[levels[features.METADATA_VERSION]]
+    release = feature_levels.RELEASES[levels[feature_levels.METADATA_VERSION]]
     yield f"Bootstrap metadata: {_shown(bootstrap, levels)}"
     for folder in folders:
         kind, directory_id = "data directory", random_id()
@@ -181,7 +182,7 @@ def _write(
             kind = _KINDS[voters is not None, bool(mine)]
             directory_id = mine[0] if mine else directory_id
             records = None if voters is None else formatting.voter_records(voters, quorum.listener)
-        yield f"Formatting {kind} {folder} with {features.METADATA_VERSION} {release}."
+        yield f"Formatting {kind} {folder} with {feature_levels.METADATA_VERSION} {release}."
         meta = MetaProperties(cluster_id, quorum.node_id, directory_id)
         try:
             write(folder, formatting.files(meta, bootstrap, records, time.time_ns() // 1_000_000))
@@ -200,7 +201,7 @@ _KINDS = {
 def _shown(bootstrap: Sequence[Writable], levels: Mapping[str, int]) -> str:
     """As Kafka shows it, but without the keys of users."""
     records = ", ".join(f"ApiMessageAndVersion({_shown_record(record)} at version 0)" for record in bootstrap)
-    level = levels[features.METADATA_VERSION]
+    level = levels[feature_levels.METADATA_VERSION]
     return f"BootstrapMetadata(records=[{records}], metadataVersionLevel={level}, source=format command)"
 
 

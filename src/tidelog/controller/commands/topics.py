@@ -19,6 +19,7 @@ from tidelog.controller.placement import Start, check_assignment, placements
 from tidelog.controller.state import Partition, Topic
 from tidelog.controller.tree import Assignment, LeadershipState
 from tidelog.errors import ApiError, ErrorCode
+from tidelog.log.names import METADATA_TOPIC
 from tidelog.model import NO_ID, id_text
 from tidelog.ports import Change, Create, Write
 from tidelog.wire.messages.topics.topic_changes import (
@@ -153,7 +154,7 @@ def _adopt(term: ControllerTerm, name: str, plan: Plan, configs: dict[str, str])
 
 
 def check_name(term: ControllerTerm, name: str, unified: dict[str, str]) -> None:
-    if name == topic_names.METADATA_TOPIC:
+    if name == METADATA_TOPIC:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"The internal topic {name} cannot be created.")
     if (fault := topic_names.fault(name)) is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)

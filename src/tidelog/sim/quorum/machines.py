@@ -15,8 +15,10 @@ from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Sync
 from tidelog.errors import DiskFailed
 from tidelog.model import Time
 from tidelog.ports import File
-from tidelog.quorum.quorum import Quorum, load_state
+from tidelog.quorum.formatting import METADATA_FOLDER
+from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import Replica, config_of
+from tidelog.quorum.state_file import load_state
 from tidelog.quorum.voters import VoterKey, Voters
 from tidelog.sim.carry import read_part
 from tidelog.sim.disk import PowerCut, SimDisk
@@ -26,7 +28,7 @@ from tidelog.wire.message import key_of
 from tidelog.wire.messages import SCHEMAS
 
 ROOT = "/metadata"
-FOLDER = f"{ROOT}/__cluster_metadata-0"
+FOLDER = f"{ROOT}/{METADATA_FOLDER}"
 CLUSTER_ID = "simulated"
 WALL_START = 1_700_000_000_000
 REQUEST_TIMEOUT = 2 * SECOND

@@ -68,7 +68,7 @@ def cut_everything(log: Replica, leader: EpochEnd) -> int:  # noqa: ARG001
 
 
 def vote_again(state: State, election_state: ElectionState, key: VoterKey, candidate: LogEnd, own: LogEnd) -> bool:  # noqa: ARG001
-    """A vote is given to whoever requests it."""
+    """Every candidate with a complete log gets a vote."""
     return candidate >= own
 
 

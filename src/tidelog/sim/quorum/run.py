@@ -84,7 +84,7 @@ class Run:
     # clients
 
     def _write(self) -> None:
-        """Whoever takes itself for the leader gets records."""
+        """Each node that believes it leads gets records."""
         for machine in self.world.machines:
             if machine.quorum is not None and isinstance(machine.quorum.state, Leader) and self.random.random() < 0.8:
                 count = self.random.choice((1, 1, 2, 5))

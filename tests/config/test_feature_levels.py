@@ -2,8 +2,8 @@
 
 import pytest
 
+from tidelog.config.feature_levels import LATEST, RELEASES, level_of_release, levels, parse
 from tidelog.errors import InvalidOption
-from tidelog.quorum.features import LATEST, RELEASES, level_of_release, levels, parse
 
 
 def test_releases_are_named_with_or_without_their_last_part():

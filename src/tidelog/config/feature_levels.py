@@ -9,19 +9,20 @@ from typing import NamedTuple
 from tidelog.errors import InvalidOption
 
 METADATA_VERSION, KRAFT_VERSION = "metadata.version", "kraft.version"
-_FIRST_LEVEL = 7
+ELR_VERSION = "eligible.leader.replicas.version"
+FIRST_LEVEL = 7
 _RELEASES = (
     "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1",
     "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0",
     "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0",
 )  # fmt: skip
-RELEASES: Mapping[int, str] = dict(enumerate(_RELEASES, _FIRST_LEVEL))
+RELEASES: Mapping[int, str] = dict(enumerate(_RELEASES, FIRST_LEVEL))
 """The releases by their level of metadata.version."""
 LATEST = max(RELEASES)
 SCRAM_SINCE = 11
 
 
-class Feature(NamedTuple):
+class FeatureLevels(NamedTuple):
     """Levels from 0 to `highest`. From the metadata version `since` on, a new cluster has the highest. A level above 0
     needs the metadata version `needs`."""
 
@@ -30,13 +31,13 @@ class Feature(NamedTuple):
     needs: int = 0
 
 
-FEATURES: Mapping[str, Feature] = {
-    "eligible.leader.replicas.version": Feature(1, since=26, needs=23),
-    "group.version": Feature(1, since=22),
-    KRAFT_VERSION: Feature(1, since=LATEST + 1),
-    "share.version": Feature(1, since=28),
-    "streams.version": Feature(1, since=29),
-    "transaction.version": Feature(2, since=24),
+FEATURES: Mapping[str, FeatureLevels] = {
+    ELR_VERSION: FeatureLevels(1, since=26, needs=23),
+    "group.version": FeatureLevels(1, since=22),
+    KRAFT_VERSION: FeatureLevels(1, since=LATEST + 1),
+    "share.version": FeatureLevels(1, since=28),
+    "streams.version": FeatureLevels(1, since=29),
+    "transaction.version": FeatureLevels(2, since=24),
 }
 """By name. kraft.version is 1 where the controllers can change, whatever the release."""
 
@@ -58,7 +59,7 @@ def levels(release: str | None, given: Mapping[str, int], *, is_dynamic: bool) -
         raise InvalidOption(f"Use --release-version instead of --feature {METADATA_VERSION}=X to avoid ambiguity.")
     metadata_version = given.get(METADATA_VERSION, LATEST if release is None else level_of_release(release))
     if metadata_version not in RELEASES:
-        raise InvalidOption(f"{METADATA_VERSION} has no level {metadata_version}; expected {_FIRST_LEVEL} to {LATEST}.")
+        raise InvalidOption(f"{METADATA_VERSION} has no level {metadata_version}; expected {FIRST_LEVEL} to {LATEST}.")
     for name in given:
         if name != METADATA_VERSION and name not in FEATURES:
             raise InvalidOption(f"Unsupported feature: {name}. Supported features are: {', '.join(FEATURES)}")
