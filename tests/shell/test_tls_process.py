@@ -13,6 +13,7 @@ from bench.loads.librdkafka import Librdkafka
 from bench.loads.steady import Steady
 from bench.sides import Tidelog
 from bench.wire import fresh_topic
+from tests.processor_time import without_collections
 from tests.shell.authority import Authority, connect, port_of
 from tests.waiting import wait_for
 from tidelog.shell.connections import handshakes
@@ -51,7 +52,7 @@ def test_a_turn_of_a_thousand_handshakes_a_second_takes_little_processor_time(au
 
     plain = handshakes.Handshakes._take_turn
     monkeypatch.setattr(handshakes.Handshakes, "_take_turn", timed)
-    with Cluster(brokers=1, options=authority.options()) as cluster:
+    with without_collections(), Cluster(brokers=1, options=authority.options()) as cluster:
         found = Handshakes(port_of(cluster.brokers[0]), 1000, 2).wait()
     assert found["answered"] > 0
     assert max(turns) <= TURN_S
