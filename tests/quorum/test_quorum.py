@@ -7,6 +7,7 @@ import pytest
 from tests.quorum.replicas import FOLDER, ROOT, VOTERS, One, at, key
 from tidelog.errors import ApiError, CorruptLog, ErrorCode
 from tidelog.quorum import requests
+from tidelog.quorum.replica import SAVE_EVERY_MS
 from tidelog.quorum.requests import Standing, answered_partition
 from tidelog.quorum.state_file import load_state
 from tidelog.quorum.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
@@ -311,3 +312,36 @@ def test_damaged_records_of_the_leader_are_fetched_again():
     one.wait(one.quorum.options.retry_backoff_ms)
     fetched(one, batch(1, 1))
     assert one.quorum.replica.end == 2
+
+
+def test_the_high_watermark_is_saved_beside_the_records_now_and_then():
+    """Otherwise a restarted follower would apply nothing until it has heard of a leader."""
+    (one,) = followers(1)
+    fetched(one, b"", high_watermark=1)
+    assert one.quorum.replica.saved.high_watermark == 0
+    one.settle()
+    assert one.quorum.replica.saved.high_watermark == 1
+    fetched(one, batch(1, 1), high_watermark=2)
+    one.settle()
+    assert one.quorum.replica.saved.high_watermark == 1  # the next one comes later
+    assert one.quorum.next_deadline <= SAVE_EVERY_MS
+    one.disk.lose_power()
+    assert One(1, one.disk).quorum.replica.high_watermark == 1
+    one.wait(SAVE_EVERY_MS)
+    one.settle()
+    assert One(1, one.disk).quorum.replica.high_watermark == 2
+
+
+def test_a_new_leader_gives_out_no_high_watermark_before_its_first_record_is_committed():
+    """It may be lower than the one that the leader before it gave out."""
+    one = One(0)
+    one.lead()
+    one.fetch(1, 3, 1)
+    one.quorum.resign(at(one.now))
+    one.wait(1_000)
+    one.lead()
+    token = one.fetch(1, 3, 1, high_watermark=0)
+    assert answered_partition(one.answers[token]).high_watermark == -1
+    one.fetch(1, 4, one.quorum.epoch, high_watermark=0)
+    token = one.fetch(2, 3, 1, high_watermark=0)
+    assert answered_partition(one.answers[token]).high_watermark == 4

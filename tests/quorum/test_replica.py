@@ -47,32 +47,78 @@ def test_what_a_failed_fsync_left_is_written_again():
         sync(replica)
     where.kill()
     replica = opened(where)
-    assert (replica.synced_end, replica.end) == (0, 5)  # the recovery point is saved seldom
+    assert (replica.synced_end, replica.end) == (0, 5)
     sync(replica)
     where.lose_power()
     assert opened(where).end == 5
 
 
-def test_a_torn_tail_is_cut_and_rot_below_the_recovery_point_is_not():
+def test_a_torn_tail_is_cut_and_rot_in_what_was_committed_and_synced_is_not():
     where = disk()
-    filled(where).close()
+    replica = filled(where)
+    replica.raise_high_watermark(4)
+    replica.close()
     path = f"{FOLDER}/{0:020d}.log"
-    assert opened(where).synced_end == 5
-    where.flip(path, where.open(path).size() - 3)
-    with pytest.raises(CorruptLog, match="offset 4 is damaged, although everything below 5 was synced"):
+    assert (opened(where).synced_end, opened(where).end, opened(where).high_watermark) == (4, 5, 4)
+    whole = where.open(path).size()
+    where.flip(path, whole - 3)
+    assert opened(where).end == 4  # offset 4 may be torn
+    where.flip(path, whole // 5 * 4 - 3)
+    with pytest.raises(CorruptLog, match="offset 3 is damaged, although everything below 4 was committed"):
         opened(where)
-    where.remove(f"{FOLDER}/recovery-point-offset-checkpoint")
-    assert opened(where).end == 4
 
 
-def test_the_recovery_point_never_claims_what_was_cut():
+def test_a_lost_segment_of_what_was_committed_is_rot():
     where = disk()
-    filled(where).close()
+    replica = filled(where)
+    replica.raise_high_watermark(4)
+    replica.close()
+    where.remove(f"{FOLDER}/{0:020d}.log")
+    with pytest.raises(CorruptLog, match="offset 0 is damaged"):
+        opened(where)
+
+
+def test_only_what_is_synced_here_is_proved():
+    where = disk()
+    replica = filled(where)
+    replica.raise_high_watermark(5)
+    assert replica.to_save.high_watermark == 3
+    sync(replica)
+    assert replica.to_save.high_watermark == 5
+
+
+@pytest.mark.parametrize("position", [17, 20, -4])
+def test_a_damaged_file_about_what_was_committed_is_refused(position):
+    where = disk()
+    replica = filled(where)
+    replica.raise_high_watermark(4)
+    replica.close()
+    where.flip(replica.committed_path, position % where.open(replica.committed_path).size())
+    with pytest.raises(CorruptLog, match="committed-state: damaged; remove this voter"):
+        opened(where)
+
+
+def test_damaged_records_are_not_applied():
+    where = disk()
+    replica = filled(where)
+    replica.raise_high_watermark(3)
+    path = f"{FOLDER}/{0:020d}.log"
+    where.flip(path, where.open(path).size() // 5 * 2 - 3)
+    committed = replica.committed(0)
+    assert next(committed).header.base_offset == 0
+    with pytest.raises(CorruptLog, match="the batch at offset 1 is damaged"):
+        next(committed)
+
+
+def test_a_cut_is_not_taken_for_rot():
+    where = disk()
+    replica = filled(where)
+    replica.raise_high_watermark(2)
+    replica.close()
     replica = opened(where)
     assert replica.cut(EpochEnd(1, 2)) == 2
     where.lose_power()
-    replica = opened(where)
-    assert replica.synced_end <= 2
+    assert 2 <= opened(where).end <= 5
 
 
 def test_nothing_committed_is_cut():

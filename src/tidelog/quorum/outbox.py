@@ -57,6 +57,12 @@ class Outbox:
         self._out.append(Sync(token, files))
         return token
 
+    def replace(self, path: str, content: bytes) -> int:
+        """Another file, which nothing waits for."""
+        token = self._next()
+        self._out.append(Replace(token, path, content))
+        return token
+
     def save(self, content: bytes) -> None:
         """The state changed: everything that is sent from now on waits until this is durable."""
         self._content = content

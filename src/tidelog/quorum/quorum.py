@@ -15,10 +15,11 @@ from tidelog.effects import Effect
 from tidelog.errors import ApiError, CorruptLog, ErrorCode
 from tidelog.model import NO_LEADER, Time
 from tidelog.quorum import requests
+from tidelog.quorum.committed_file import CommittedState, format_committed
 from tidelog.quorum.control_records import Control, control_batch, leader_change, voter_record
 from tidelog.quorum.election import LogEnd, may_grant_pre_vote, may_grant_vote
 from tidelog.quorum.outbox import FETCHES, VOTES, Asked, Outbox
-from tidelog.quorum.replica import Replica
+from tidelog.quorum.replica import SAVE_EVERY_MS, Replica
 from tidelog.quorum.requests import Message, Position, Standing
 from tidelog.quorum.state_file import FILE_NAME, ElectionState, format_state
 from tidelog.quorum.states import (
@@ -100,6 +101,10 @@ class Quorum:
         """When a request that failed may be sent again, by what it is about."""
         self._syncing: tuple[int, int] | None = None
         """The token of the sync in progress, and the log's end when it began."""
+        self._saving: tuple[int, CommittedState] | None = None
+        """The token of the write of `committed-state` in progress, and what it will say."""
+        self._save_at = 0
+        """When it may be written again (monotonic ms)."""
         self._waiting: list[Waiting] = []
 
     def __repr__(self) -> str:
@@ -120,6 +125,12 @@ class Quorum:
         return self.me in self.voters
 
     @property
+    def is_in_office(self) -> bool:
+        """Whether it leads and its first record is committed: only then its high watermark is not below one that an
+        earlier leader gave out."""
+        return isinstance(self.state, Leader) and self.replica.high_watermark > self.state.epoch_start
+
+    @property
     def _voted_for_me(self) -> bool:
         return self.election.voted == self._key_of(self.me.id, self.me.directory)
 
@@ -135,6 +146,8 @@ class Quorum:
     def next_deadline(self) -> int:
         """When to call `wake` (monotonic ms)."""
         moments = [self._state_deadline(), *self._retry_at.values()]
+        if self._saving is None and self.replica.to_save != self.replica.saved:
+            moments.append(self._save_at)
         return min([*moments, *(waiting.deadline for waiting in self._waiting)])
 
     def _state_deadline(self) -> int:
@@ -207,6 +220,8 @@ class Quorum:
             self.replica.synced(self._syncing[1])
             self._syncing = None
             self._sync()
+        elif self._saving is not None and self._saving[0] == token:
+            self.replica.saved, self._saving = self._saving[1], None
         elif self._outbox.saved(token) and isinstance(self.state, Candidate) and self._voted_for_me:
             self.state.tally.granted.add(self.me.id)
         self._act(now)
@@ -326,6 +341,7 @@ class Quorum:
                     self._act_leader(before, now)
                 case Resigned():
                     self._act_resigned(before, now)
+        self._save_committed(now)
 
     def _act_unattached(self, state: Unattached, now: Time) -> None:
         if now.mono < state.deadline:
@@ -503,13 +519,16 @@ class Quorum:
             if offset < self.replica.end:
                 piece = self.replica.read(offset, min(each.partition.partition_max_bytes, self.options.fetch_bytes))
                 self._reply_fetch(each.token, records=piece if piece is not None else b"")
-            elif each.partition.high_watermark < self.replica.high_watermark or each.deadline <= now.mono:
+            elif (
+                self.is_in_office and each.partition.high_watermark < self.replica.high_watermark
+            ) or each.deadline <= now.mono:
                 self._reply_fetch(each.token)
             else:
                 self._waiting.append(each)
 
     def _reply_fetch(self, token: int, code: ErrorCode = ErrorCode.NONE, **content: Any) -> None:
-        high_watermark = self.replica.high_watermark if code == ErrorCode.NONE else requests.NO_HIGH_WATERMARK
+        is_known = code == ErrorCode.NONE and self.is_in_office
+        high_watermark = self.replica.high_watermark if is_known else requests.NO_HIGH_WATERMARK
         self._outbox.reply(
             token, requests.fetch_response(self.standing, code, high_watermark=high_watermark, **content)
         )
@@ -608,6 +627,13 @@ class Quorum:
                 return
             self.replica.raise_high_watermark(min(partition.high_watermark, self.replica.end))
         self._sync()
+
+    def _save_committed(self, now: Time) -> None:
+        """Save the high watermark now and then. Nothing waits for it."""
+        state = self.replica.to_save
+        if self._saving is None and now.mono >= self._save_at and state != self.replica.saved:
+            self._saving = (self._outbox.replace(self.replica.committed_path, format_committed(state)), state)
+            self._save_at = now.mono + SAVE_EVERY_MS
 
     def _sync(self) -> None:
         """Sync what was appended. What comes meanwhile is synced next."""

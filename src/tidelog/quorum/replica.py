@@ -3,9 +3,11 @@
 - Only synced records count: `synced_end` is what a follower fetches from, and what a leader counts of its own log. A
   failed fsync ends the process. The next one writes everything above the recovery point again, because a page whose
   fsync failed looks clean, and the next fsync would not write it.
-- A bad batch below the recovery point is rot: records that this voter acknowledged are lost, so it must not start.
-  Above it a power loss tears the log anywhere, so whatever follows the first bad batch is cut.
-- Nothing below the high watermark is ever cut.
+- Nothing below the high watermark is ever cut, and `committed-state` has what was committed and synced here. A bad
+  batch below that is rot: records that this voter acknowledged are lost, so it must not start. Above it a power loss
+  tears the log anywhere, so whatever follows the first bad batch is cut.
+- The file is written at most every `SAVE_EVERY_MS`, beside the syncs of records, so it lags. What that does not notice:
+  rot in records that were synced during the last moments before a power loss, or that no leader confirmed since.
 """
 
 from collections.abc import Iterator
@@ -17,25 +19,24 @@ from tidelog.config.topic import TopicConfig
 from tidelog.effects import FileSlice
 from tidelog.errors import CorruptLog
 from tidelog.log import names
-from tidelog.log.checkpoints import RECOVERY_POINTS, format_offsets, read_offsets
 from tidelog.log.log import Log
 from tidelog.log.scan import whole_batches
 from tidelog.log.segment import Segment
-from tidelog.log.truncation_markers import marker_offsets
 from tidelog.model import Time, TopicPartition
 from tidelog.partition.truncation import KIP_320, EpochEnd, diverging, epoch_end
 from tidelog.ports import Buffer, Disk, File
+from tidelog.quorum.committed_file import FILE_NAME, CommittedState, format_committed, load_committed
 from tidelog.quorum.control_records import control_of
 from tidelog.quorum.election import LogEnd
 from tidelog.quorum.voters import VoterHistory, VoterKey, Voters
 from tidelog.wire.messages.cluster.metadata_log import VotersRecord
-from tidelog.wire.records import BatchHeader, batches, records
+from tidelog.wire.records import BatchHeader, batches, crc_holds, records
 
 PARTITION = TopicPartition(names.METADATA_TOPIC, 0)
 TOPIC_ID = bytes(15) + b"\x01"
 _MAX_BATCH = 8 * 1024 * 1024
-_SAVE_EVERY = 256 * 1024
-"""Bytes that are synced until the recovery point is saved again."""
+SAVE_EVERY_MS = 500
+"""How long after the last time the high watermark is saved again."""
 
 
 class Committed(NamedTuple):
@@ -60,14 +61,13 @@ def config_of(segment_bytes: int = 1_073_741_824) -> TopicConfig:
 class Replica:
     """The log, its high watermark and its voter sets."""
 
-    def __init__(self, log: Log, disk: Disk, voters: VoterHistory, saved: int) -> None:
+    def __init__(self, log: Log, disk: Disk, voters: VoterHistory, saved: CommittedState) -> None:
         self.log = log
         self.voters = voters
-        self.high_watermark = log.log_start_offset
+        self.high_watermark = saved.high_watermark
+        self.saved = saved
+        """What the file has, durably."""
         self._disk = disk
-        self._saved = saved
-        """The recovery point in the file, which is never above what is durable."""
-        self._bytes_since_saved = 0
 
     def __repr__(self) -> str:
         return f"Replica({self.log}, synced {self.synced_end}, HW {self.high_watermark})"
@@ -75,12 +75,20 @@ class Replica:
     @classmethod
     def open(cls, disk: Disk, folder: str, voters: Voters, config: TopicConfig, now: Time) -> "Replica":
         """The replica in the folder, which is created if it is missing. `voters` vote where the log does not say.
-        Raises CorruptLog if records below the recovery point are damaged."""
-        saved = _saved_point(disk, f"{folder}/{RECOVERY_POINTS}")
+        Raises CorruptLog if records that were committed and synced here are damaged."""
+        saved = load_committed(disk, folder)
         if disk.exists(folder):
-            _check_for_rot(disk, folder, saved)
+            _check_for_rot(disk, folder, saved.high_watermark)
         log = Log.open(
-            disk, folder, PARTITION, TOPIC_ID, config, recovery_point=saved, log_start_offset=0, clean=False, now=now
+            disk,
+            folder,
+            PARTITION,
+            TOPIC_ID,
+            config,
+            recovery_point=saved.high_watermark,
+            log_start_offset=0,
+            clean=False,
+            now=now,
         )
         _write_again(log)
         found = cls(log, disk, VoterHistory(voters), saved)
@@ -104,14 +112,12 @@ class Replica:
     def append(self, batch: bytes, epoch: int, now: Time) -> int:
         """Append the leader's batch; returns its first offset."""
         first = self.log.append_as_leader(batch, epoch, now, from_client=False).first_offset
-        self._bytes_since_saved += len(batch)
         self.note_voters(batch, first)
         return first
 
     def append_fetched(self, content: Buffer, now: Time) -> None:
         """Append whole batches of the leader. Raises ApiError CORRUPT_MESSAGE if they are damaged."""
         if self.log.append_as_follower(content, now) is not None:
-            self._bytes_since_saved += len(content)
             self.note_voters(content)
 
     def note_voters(self, content: Buffer, base_offset: int | None = None) -> None:
@@ -142,9 +148,6 @@ class Replica:
 
     def cut_to(self, offset: int) -> None:
         assert offset >= self.high_watermark, f"{self} would be cut at {offset}"
-        if offset < self._saved:
-            # First: after a power loss the file must not claim what was cut.
-            self._save(offset, durable=True)
         self.log.truncate_to(offset)
         self.voters.cut(self.end)
 
@@ -160,13 +163,15 @@ class Replica:
         return self.log.read(offset, max_bytes, self.end, at_least_one=True)
 
     def committed(self, offset: int) -> Iterator[Committed]:
-        """The committed batches from the one at `offset` on."""
+        """The committed batches from the one at `offset` on. Raises CorruptLog at one that is damaged."""
         while offset < self.high_watermark:
             piece = self.log.read(offset, _MAX_BATCH, self.high_watermark, at_least_one=True)
             if piece is None:
                 return
             content = piece.file.read(piece.position, piece.length)
             for batch in batches(content):
+                if not crc_holds(content, batch):
+                    raise CorruptLog(f"{piece.file.path}: the batch at offset {batch.base_offset} is damaged")
                 yield Committed(batch, content[batch.position : batch.end])
                 offset = batch.next_offset
 
@@ -176,41 +181,34 @@ class Replica:
 
     def synced(self, end: int) -> None:
         self.log.mark_synced(end)
-        if self._bytes_since_saved >= _SAVE_EVERY:
-            self._save(self.synced_end)
+
+    @property
+    def to_save(self) -> CommittedState:
+        """What the file may say now."""
+        return self.saved._replace(high_watermark=min(self.high_watermark, self.synced_end))
+
+    @property
+    def committed_path(self) -> str:
+        return f"{self.log.folder}/{FILE_NAME}"
 
     def close(self) -> None:
         """Sync and close everything."""
         self.log.close()
-        self._save(self.synced_end)  # a log that has failed is not synced
-
-    def _save(self, offset: int, *, durable: bool = False) -> None:
-        path = f"{self.log.folder}/{RECOVERY_POINTS}"
-        self._disk.replace(path, format_offsets({PARTITION: offset}), durable=durable)
-        self._saved = offset
-        self._bytes_since_saved = 0
+        self.saved = self.to_save
+        self._disk.replace(self.committed_path, format_committed(self.saved))
 
 
 def _voters_of(record: VotersRecord) -> Voters:
     return Voters(VoterKey(voter.voter_id, voter.voter_directory_id) for voter in record.voters)
 
 
-def _saved_point(disk: Disk, path: str) -> int:
-    """0 if the file is missing or torn: it is not synced, and then the whole log is read."""
-    try:
-        return read_offsets(disk.read(path), path).get(PARTITION, 0)
-    except (FileNotFoundError, CorruptLog):
-        return 0
-
-
-def _check_for_rot(disk: Disk, folder: str, recovery_point: int) -> None:
-    """Raises CorruptLog unless all batches below the recovery point are whole."""
+def _check_for_rot(disk: Disk, folder: str, committed: int) -> None:
+    """Raises CorruptLog unless all batches below this offset are whole."""
     found = disk.list(folder)
-    point = min([recovery_point, *marker_offsets(found)])
     bases = sorted(names.offset_of(name) or 0 for name in found if names.is_kind(name, names.LOG))
     expected = bases[0] if bases else 0
     for base, following in pairwise([*bases, 2**63 - 1]):
-        if base != expected or expected >= point:
+        if base != expected or expected >= committed:
             break
         file = disk.open(f"{folder}/{names.name(base, names.LOG)}")
         for batch in whole_batches(file, file.size()):
@@ -218,9 +216,9 @@ def _check_for_rot(disk: Disk, folder: str, recovery_point: int) -> None:
                 break
             expected = batch.next_offset
         file.close()
-    if expected < point:
+    if expected < committed:
         raise CorruptLog(
-            f"{folder}: offset {expected} is damaged, although everything below {point} was synced; "
+            f"{folder}: offset {expected} is damaged, although everything below {committed} was committed; "
             "remove this voter from the quorum, format its folder and add it again"
         )
 

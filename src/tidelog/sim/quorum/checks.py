@@ -7,7 +7,7 @@
 - I37: a new leader has everything that was committed in earlier epochs.
 - I38: what replicas take for committed is the same everywhere.
 - I39: the high watermark of a leader is on the disks of a majority, ends with a record of its epoch, and no replica's
-  goes back.
+  goes back, nor does any that leaders give out.
 - I43: after a power cut of all machines, a majority has everything committed.
 """
 
@@ -25,6 +25,7 @@ from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import VoterKey
 from tidelog.sim.quorum.machines import FOLDER, Machine, World
 from tidelog.wire.messages.cluster.quorum_elections import VoteRequest
+from tidelog.wire.messages.records.fetch import FetchResponse, PartitionData
 from tidelog.wire.records import batches, crc_holds
 
 
@@ -80,6 +81,8 @@ class Checks:
         self.elections = 0
         self.cuts = 0
         self._seen: dict[int, Seen] = {}
+        self._given_out: dict[int, int] = {}
+        """The highest of the high watermarks in answers, by epoch."""
         world.observe = self.observe
         world.asks = self.asks
         world.heard = self.heard
@@ -187,11 +190,22 @@ class Checks:
 
     def heard(self, machine: Machine, request: Any, response: Any) -> None:
         """An answer leaves a machine."""
+        if isinstance(response, FetchResponse) and response.responses:
+            self._note_given_out(machine, response.responses[0].partitions[0])
         if isinstance(request, VoteRequest) and response.topics:
             asked, answer = request.topics[0].partitions[0], response.topics[0].partitions[0]
             if answer.vote_granted and not asked.pre_vote:
                 candidate = VoterKey(asked.replica_id, asked.replica_directory_id)
                 self._note_vote(machine.key, asked.replica_epoch, candidate)
+
+    def _note_given_out(self, machine: Machine, answer: PartitionData) -> None:
+        given, epoch = answer.high_watermark, answer.current_leader.leader_epoch
+        if given < 0:
+            return
+        before = max((most for earlier, most in self._given_out.items() if earlier <= epoch), default=0)
+        if given < before:
+            raise Violation(f"I39: leader {machine.id} of epoch {epoch} gives out {given} after {before}")
+        self._given_out[epoch] = given
 
     def _note_vote(self, voter: VoterKey, epoch: int, candidate: VoterKey) -> None:
         first = self.votes.setdefault((voter, epoch), candidate)

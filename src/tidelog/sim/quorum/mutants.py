@@ -60,7 +60,6 @@ def only_sync(log: Log) -> None:
 
 def cut_everything(log: Replica, leader: EpochEnd) -> int:  # noqa: ARG001
     """A log that diverges starts over, below the high watermark."""
-    log._save(0, durable=True)
     log.log.truncate_to(0)
     log.voters.cut(0)
     log.high_watermark = 0
@@ -74,12 +73,12 @@ def vote_again(state: State, election_state: ElectionState, key: VoterKey, candi
 
 MUTANTS: dict[str, Mutant] = {
     "send_before_file": Mutant(Outbox, "_send", send_at_once, 11),
-    "shorter_log_wins": Mutant(election, "is_complete", any_log, 3),
+    "shorter_log_wins": Mutant(election, "is_complete", any_log, 8),
     "older_epoch_commits": Mutant(Quorum, "_advance", commit_older_epochs, 0),
     "unsynced_fetch_offset": Mutant(Quorum, "_is_synced", ask_unsynced, 0),
     "tail_not_rewritten": Mutant(replica, "_write_again", only_sync, 0),
-    "cut_below_high_watermark": Mutant(Replica, "cut", cut_everything, 0),
-    "votes_twice": Mutant(quorum, "may_grant_vote", vote_again, 0),
+    "cut_below_high_watermark": Mutant(Replica, "cut", cut_everything, 5),
+    "votes_twice": Mutant(quorum, "may_grant_vote", vote_again, 9),
 }
 
 
