@@ -51,9 +51,11 @@ class Confluent:
                 }
             )
 
-        def send(self, value):
+        def send(self, value, partition=0):
             found = []
-            self._producer.produce(self._topic, value, on_delivery=lambda *given: found.append(given))
+            self._producer.produce(
+                self._topic, value, partition=partition, on_delivery=lambda *given: found.append(given)
+            )
             assert self._producer.flush(PATIENCE_S) == 0
             ((error, message),) = found
             return Sent(-1, error.name()) if error else Sent(message.offset())
@@ -62,7 +64,7 @@ class Confluent:
             self._producer.flush(0)
 
     class Reader:
-        def __init__(self, bootstrap, topic, *, group="readers", session_ms=45_000, request_ms=30_000):
+        def __init__(self, bootstrap, topic, *, group="readers", session_ms=45_000, request_ms=30_000, partitions=1):
             self._consumer = confluent_kafka.Consumer(
                 {
                     "bootstrap.servers": bootstrap,
@@ -116,9 +118,11 @@ class AioKafka:
 
             self._loop.run_until_complete(start())
 
-        def send(self, value):
+        def send(self, value, partition=0):
             try:
-                sent = self._loop.run_until_complete(self._producer.send_and_wait(self._topic, value))
+                sent = self._loop.run_until_complete(
+                    self._producer.send_and_wait(self._topic, value, partition=partition)
+                )
             except AioKafkaError as error:
                 return Sent(-1, type(error).__name__)
             return Sent(sent.offset)
@@ -128,7 +132,7 @@ class AioKafka:
             self._loop.close()
 
     class Reader:
-        def __init__(self, bootstrap, topic, *, group="readers", session_ms=45_000, request_ms=30_000):
+        def __init__(self, bootstrap, topic, *, group="readers", session_ms=45_000, request_ms=30_000, partitions=1):
             self._loop = asyncio.new_event_loop()
 
             async def start():
@@ -179,9 +183,9 @@ class KafkaPython:
                 reconnect_backoff_max_ms=5 * BACKOFF_MS,
             )
 
-        def send(self, value):
+        def send(self, value, partition=0):
             try:
-                sent = self._producer.send(self._topic, value).get(PATIENCE_S)
+                sent = self._producer.send(self._topic, value, partition=partition).get(PATIENCE_S)
             except kafka.errors.KafkaError as error:
                 return Sent(-1, type(error).__name__)
             return Sent(sent.offset)
@@ -190,7 +194,7 @@ class KafkaPython:
             self._producer.close(0)
 
     class Reader:
-        def __init__(self, bootstrap, topic, *, group="readers", session_ms=45_000, request_ms=30_000):
+        def __init__(self, bootstrap, topic, *, group="readers", session_ms=45_000, request_ms=30_000, partitions=1):
             """Without a group: version 3.0.12 sometimes stops for good while it joins one on a busy machine."""
             self._consumer = kafka.KafkaConsumer(
                 bootstrap_servers=bootstrap,
@@ -202,7 +206,7 @@ class KafkaPython:
                 reconnect_backoff_ms=BACKOFF_MS,
                 reconnect_backoff_max_ms=5 * BACKOFF_MS,
             )
-            self._consumer.assign([kafka.TopicPartition(topic, 0)])
+            self._consumer.assign([kafka.TopicPartition(topic, each) for each in range(partitions)])
 
         def take(self, count):
             found, deadline = [], time.monotonic() + PATIENCE_S

@@ -77,6 +77,21 @@ def test_an_offset_out_of_range_resets_the_position(cluster, reader, send):
     assert reader.take(1) == [b"next"]
 
 
+def test_an_error_of_one_partition_leaves_the_others(cluster, topic, client):
+    cluster.create_topic(f"{topic}-2", partitions=2)
+    fault = cluster.fail("Fetch", "NOT_LEADER_OR_FOLLOWER", topic=f"{topic}-2", partition=0, times=None)
+    with Producer(cluster.bootstrap, linger_ms=0) as producer:
+        for partition in (0, 1):
+            producer.send(f"{topic}-2", f"of {partition}".encode(), partition=partition)
+        producer.flush(60)
+    reader = client.Reader(cluster.bootstrap, f"{topic}-2", group=topic, partitions=2)
+    assert reader.take(1) == [b"of 1"]
+    wait_for(lambda: fault.struck, "a fetch of partition 0")
+    fault.remove()
+    assert reader.take(1) == [b"of 0"]
+    reader.close()
+
+
 @pytest.mark.parametrize("client", GROUP_CLIENTS, indirect=True, ids=lambda client: client.name)
 def test_a_rebalance_that_is_ordered_makes_members_join_again(cluster, reader, send):
     joins = len(cluster.requests("JoinGroup"))

@@ -113,6 +113,18 @@ def test_an_error_that_is_not_retriable_is_reported(cluster, topic, client, writ
     assert len(cluster.records(topic)) == 1
 
 
+def test_an_error_of_one_partition_leaves_the_others(cluster, topic, client):
+    cluster.create_topic(f"{topic}-2", partitions=2, min_insync_replicas=2)
+    writer = client.Writer(cluster.bootstrap, f"{topic}-2", idempotent=True, request_ms=30_000)
+    retried = cluster.fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic=f"{topic}-2", partition=0, times=2)
+    assert writer.send(b"1", partition=1) == Sent(0)
+    assert retried.struck == 0
+    assert writer.send(b"0", partition=0) == Sent(0)
+    assert retried.struck == 2
+    assert writer.send(b"1", partition=1) == Sent(1)
+    writer.close()
+
+
 @pytest.mark.parametrize("applied", [False, True], ids=["request", "response"])
 def test_a_lost_request_or_response_costs_its_timeout_and_no_duplicate(cluster, topic, hasty, applied):
     began = time.monotonic()

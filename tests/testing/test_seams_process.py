@@ -1,9 +1,14 @@
 """Faults at the seams of a broker, without a network client: wrong calls, answers in order, disks, clocks, histories."""
 
+import time
+from types import SimpleNamespace
+from uuid import uuid4
+
 import pytest
 
-from tidelog.errors import DiskFull
-from tidelog.shell.transport import Producer
+from tests.node.one_broker import values
+from tidelog.errors import ApiError, DiskFull, ErrorCode
+from tidelog.shell.transport import Admin, Producer
 from tidelog.testing import Cluster, History
 from tidelog.testing import ErrorCode as Exported
 from tidelog.testing.answers import Answers, Slot, split
@@ -12,6 +17,9 @@ from tidelog.testing.disks import DiskState, DisturbedDisk
 from tidelog.testing.names import api_key, error_code
 from tidelog.testing.request_faults import _has_code
 from tidelog.wire.codec import RequestHeader
+from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic
+from tidelog.wire.messages.records.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +54,10 @@ WRONG = [
         r"12345 is not an error code of Kafka's protocol\nexpected one of: UNKNOWN_SERVER_ERROR, ",
     ),
     (lambda c: c.fail("Produce", "UNKNOWN_SERVER_ERROR", times=0), r"times: 0 is not valid"),
+    (lambda c: c.fail("Produce", "NOT_LEADER_OR_FOLLOWER", partition=0), r"partition: 0 needs a topic"),
+    (lambda c: c.drop("Fetch", topic="t", partition=-1), r"partition: -1 is not valid; expected a number from 0 on"),
+    (lambda c: c.delay("JoinGroup", 5, topic="t"), r"topic: requests of JoinGroup name no topics"),
+    (lambda c: c.drop("CreateTopics", topic="t", partition=0), r"requests of CreateTopics name no partitions"),
     (lambda c: c.throttle(0), r"bytes_per_s: 0 is not valid; expected a number from 1 on"),
     (lambda c: c.partition(), r"groups: \(\) leaves nothing to separate; expected two groups of brokers"),
     (lambda c: c.partition({0}, {7}), r"broker 7 does not exist; expected 0"),
@@ -101,6 +113,106 @@ def test_a_fault_strikes_what_it_names_and_ends_with_its_block(cluster):
     assert second.struck == 1
     cluster.heal()
     assert not second.is_active
+
+
+@pytest.fixture
+def three(cluster):
+    """A new topic with three partitions, and a client that sends single requests to the broker."""
+    name = f"three-{uuid4().hex}"
+    cluster.create_topic(name, partitions=3)
+    with Admin(cluster.bootstrap) as admin:
+        (topic,) = admin.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 0).topics
+        yield SimpleNamespace(name=name, id=topic.topic_id, ask=lambda request: admin.ask(request, 0))
+
+
+def write(topic, partitions=range(3), acks=-1):
+    """Write a record to each partition by one request; the codes, by partition."""
+    records = values("m")
+    data = [PartitionProduceData(index=number, records=records) for number in partitions]
+    written = TopicProduceData(name=topic.name, topic_id=topic.id, partition_data=data)
+    answer = topic.ask(ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[written]))
+    assert len(answer.responses) == 1
+    return {each.index: each.error_code for each in answer.responses[0].partition_responses}
+
+
+def fetch(topic, partitions=range(3), min_bytes=1, **session):
+    """The answer to one fetch, and the code and the number of bytes of each partition in it."""
+    wanted = [FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=10**6) for number in partitions]
+    topics = [FetchTopic(topic=topic.name, topic_id=topic.id, partitions=wanted)] if wanted else []
+    answer = topic.ask(FetchRequest(max_wait_ms=60_000, min_bytes=min_bytes, topics=topics, **session))
+    found = [each for response in answer.responses for each in response.partitions]
+    return answer, {each.partition_index: (each.error_code, len(each.records or b"")) for each in found}
+
+
+def test_an_error_of_one_partition_leaves_the_others_of_the_request(cluster, three):
+    fault = cluster.fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic=three.name, partition=1, times=2)
+    assert write(three, [0, 2]) == {0: 0, 2: 0}
+    assert fault.struck == 0
+    for _ in range(2):
+        assert write(three) == {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER, 2: 0}
+    assert write(three, [1]) == {1: 0}
+    assert fault.struck == 2
+    assert [len(cluster.records(three.name, number)) for number in range(3)] == [3, 1, 3]
+    cluster.fail("Produce", "KAFKA_STORAGE_ERROR", topic=three.name)
+    assert set(write(three).values()) == {ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_a_fetch_of_one_partition_fails_at_once_and_the_others_have_their_records(cluster, three):
+    write(three)
+    with cluster.fail("Fetch", "OFFSET_OUT_OF_RANGE", topic=three.name, partition=1, times=None):
+        began = time.monotonic()
+        _, found = fetch(three, min_bytes=10**9)
+        assert time.monotonic() - began < 30, "it does not wait for more records"
+    assert (found.pop(1), {code for code, _ in found.values()}) == ((ErrorCode.OFFSET_OUT_OF_RANGE, 0), {0})
+    assert all(size for _, size in found.values())
+
+
+def test_a_fetch_session_does_not_hide_a_partition_that_fails(cluster, three):
+    """A fetch in a session names only what has changed, so the client has to name all."""
+    write(three)
+    answer, _ = fetch(three, session_epoch=0)
+    assert answer.session_id
+    fault = cluster.fail("Fetch", "OFFSET_OUT_OF_RANGE", topic=three.name, partition=1)
+    answer, _ = fetch(three, [], session_id=answer.session_id, session_epoch=1)
+    assert (answer.error_code, fault.struck) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    answer, found = fetch(three, session_epoch=0)
+    assert (answer.session_id, found[1], fault.struck) == (0, (ErrorCode.OFFSET_OUT_OF_RANGE, 0), 1)
+    answer, found = fetch(three, session_epoch=0)
+    assert answer.session_id, "there are sessions again"
+    assert {code for code, _ in found.values()} == {0}
+    cluster.delay("Fetch", 0, topic=three.name, partition=1, nth=2)
+    answer, _ = fetch(three, session_epoch=0)
+    assert answer.session_id == 0, "so that the next fetch names all"
+
+
+def test_requests_that_name_a_partition_are_lost_or_wait(cluster, three):
+    with cluster.delay("Produce", 200, topic=three.name, partition=1) as delay:
+        write(three, [0, 2])
+        assert delay.struck == 0
+        began = time.monotonic()
+        write(three)
+        assert (delay.struck, time.monotonic() - began >= 0.2) == (1, True)
+    seen = []
+    with cluster.control("Produce", seen.append, topic=three.name, partition=1):
+        write(three, [0])
+        write(three, [1])
+    assert [each.body.topic_data[0].partition_data[0].index for each in seen] == [1]
+    with (
+        cluster.drop("Produce", topic=three.name, partition=1) as lost,
+        Admin(cluster.bootstrap, request_timeout_ms=300, default_api_timeout_ms=600) as admin,
+    ):
+        hasty = SimpleNamespace(name=three.name, id=three.id, ask=lambda request: admin.ask(request, 0, retries=False))
+        assert write(hasty, [0]) == {0: 0}
+        with pytest.raises(ApiError, match="did not answer"):
+            write(hasty, [1])
+        assert lost.struck == 1
+
+
+def test_a_partition_without_a_leader_in_metadata(cluster, three):
+    with cluster.fail("Metadata", "LEADER_NOT_AVAILABLE", topic=three.name, partition=1, times=None):
+        (topic,) = three.ask(MetadataRequest(topics=[MetadataRequestTopic(name=three.name)])).topics
+    found = {each.partition_index: (each.error_code, each.leader_id) for each in topic.partitions}
+    assert found == {0: (0, 0), 1: (ErrorCode.LEADER_NOT_AVAILABLE, -1), 2: (0, 0)}
 
 
 def test_a_metadata_error_leaves_the_brokers(cluster):
@@ -187,10 +299,10 @@ def test_answers_leave_in_the_order_of_requests():
 
     header = RequestHeader(18, 0, 1, None)
     answers = Answers()
-    answers.add(Slot(header, None, awaited=True, lost=False, code=None))
-    answers.add(Slot(header, answer(2), awaited=False, lost=False, code=None))
-    answers.add(Slot(header, None, awaited=True, lost=True, code=None))
-    answers.add(Slot(header, answer(4), awaited=False, lost=False, code=None))
+    answers.add(Slot(header, None, awaited=True))
+    answers.add(Slot(header, answer(2), awaited=False))
+    answers.add(Slot(header, None, awaited=True, lost=True))
+    answers.add(Slot(header, answer(4), awaited=False))
     assert answers.ready() == []
     assert answers.answered(answer(1)) == answer(1) + answer(2)
     assert answers.answered(answer(3)) == []  # it is lost, and what comes after it stays behind

@@ -48,18 +48,20 @@ _AT_ONCE_OF = {
 }
 """By API key."""
 
-_SPLIT: dict[int, tuple[Entries, ...]] = {
-    key: found for key, found in ENTRIES.items() if key not in (1, 34, 51, 75)
-} | {
+_COMMITTED = entries_of(
+    "partition_indexes", "partitions", f"{ITSELF}=partition_index", fixed=(("committed_offset", -1), ("metadata", ""))
+)
+
+SPLIT: dict[int, tuple[Entries, ...]] = {key: found for key, found in ENTRIES.items() if key not in (1, 34, 51, 75)} | {
     3: (entries_of("topics", "topics", "name", "topic_id"),),
     9: (
         entries_of(
             "groups",
             "groups",
             "group_id",
-            inner=entries_of("topics", "topics", "name", "topic_id", inner=numbers_of("partition_indexes")),
+            inner=entries_of("topics", "topics", "name", "topic_id", inner=_COMMITTED),
         ),
-        entries_of("topics", "topics", "name", inner=numbers_of("partition_indexes")),
+        entries_of("topics", "topics", "name", inner=_COMMITTED),
     ),
     13: (entries_of("members", "members", "member_id", "group_instance_id"),),
     46: (entries_of("topics", "topics", "name", inner=numbers_of("partition_indexes")),),
@@ -81,7 +83,7 @@ def at_once(key: int) -> int:
 def splitting(request: Any, entries: int) -> Entries | None:
     """The list by which a request with that many entries is split; None: it is served as a whole."""
     key = key_of(request)
-    found = next((each for each in _SPLIT.get(key, ()) if getattr(request, each.requested)), None)
+    found = next((each for each in SPLIT.get(key, ()) if getattr(request, each.requested)), None)
     most = MOST_OF.get(key, MOST_ENTRIES if found is not None or key == 1 else MOST_WHOLE)
     if (entries if found is None else len(getattr(request, found.requested))) > most:
         refuse_entries(most)
@@ -91,7 +93,7 @@ def splitting(request: Any, entries: int) -> Entries | None:
 def parts(request: Any, entries: Entries) -> Generator[None, None, list[list[Path]]]:
     """What each part serves, for `part`; pauses while it goes through the entries."""
     found: dict[Any, list[Path]] = {}
-    for count, path in enumerate(_paths(request, entries, ())):
+    for count, path in enumerate(paths(request, entries)):
         key = _key(path, entries, count)
         same = found.setdefault(key, [])
         same.append(path)
@@ -113,10 +115,10 @@ def parts(request: Any, entries: Entries) -> Generator[None, None, list[list[Pat
     return made
 
 
-def part(request: Any, entries: Entries, paths: Sequence[Path]) -> Any:
+def part(request: Any, entries: Entries, chosen: Sequence[Path]) -> Any:
     """The request with these of its entries."""
     made = copy(request)
-    setattr(made, entries.requested, _rebuilt(paths, entries, 0))
+    setattr(made, entries.requested, _rebuilt(chosen, entries, 0))
     return made
 
 
@@ -134,13 +136,14 @@ def merge(whole: Any, answer: Any, entries: Entries) -> None:
             ours += [each for each in theirs if each not in ours]
 
 
-def _paths(holder: Any, entries: Entries, before: Path) -> Iterator[Path]:
+def paths(holder: Any, entries: Entries, before: Path = ()) -> Iterator[Path]:
+    """The entries of a request, in their order."""
     for each in getattr(holder, entries.requested) or ():
         path = (*before, each)
         if entries.inner is None or not getattr(each, entries.inner.requested):
             yield path
         else:
-            yield from _paths(each, entries.inner, path)
+            yield from paths(each, entries.inner, path)
 
 
 def _key(path: Path, entries: Entries | None, count: int) -> Any:

@@ -5,27 +5,26 @@ it have left. A slot that is never filled keeps its connection silent.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tidelog.effects import FileSlice, Part
 from tidelog.errors import ErrorCode
 from tidelog.node.connections import answerable
+from tidelog.testing.narrowing import FETCH, OFFSET_FETCH, REASON
 from tidelog.wire.codec import RequestHeader, decode_response, encode_response
 from tidelog.wire.encoding import part_size
 from tidelog.wire.refusals import Entries, entries_of, refuse, refused
 
-FETCH, METADATA, OFFSET_FETCH = 1, 3, 9
 MORE_ENTRIES: dict[int, Entries] = {OFFSET_FETCH: entries_of("groups", "groups", "group_id")}
 """Lists that `wire.refusals` leaves to handlers."""
-REASON = "injected by tidelog.testing"
 
 
 class Slot:
-    """The place of an answer. `awaited`: the broker will send it. `lost`: it is thrown away. `code`: the broker's
-    answer gets this error code."""
+    """The place of an answer. `awaited`: the broker will send it. `lost`: it is thrown away. `change`: what changes the
+    broker's answer."""
 
-    __slots__ = ("awaited", "code", "header", "lost", "parts")
+    __slots__ = ("awaited", "change", "header", "lost", "parts")
 
     def __init__(
         self,
@@ -33,14 +32,14 @@ class Slot:
         parts: Sequence[Part] | None,
         *,
         awaited: bool,
-        lost: bool,
-        code: ErrorCode | None,
+        lost: bool = False,
+        change: Callable[[Any], None] | None = None,
     ) -> None:
         self.header = header
         self.parts = parts
         self.awaited = awaited
         self.lost = lost
-        self.code = code
+        self.change = change
 
 
 class Answers:
@@ -65,7 +64,7 @@ class Answers:
                 continue
             slot.awaited = False
             if not slot.lost:
-                slot.parts = answer if slot.code is None else with_code(slot.header, answer, slot.code)
+                slot.parts = answer if slot.change is None else changed(slot.header, answer, slot.change)
         return left + self.ready()
 
     def ready(self) -> list[Part]:
@@ -110,11 +109,12 @@ def encoded(header: RequestHeader, response: Any) -> Sequence[Part]:
     )
 
 
-def with_code(header: RequestHeader, answer: Sequence[Part], code: ErrorCode) -> Sequence[Part]:
-    """A Metadata answer with this code for each of its topics. Its brokers stay: a client that receives none forgets
-    all that it knew."""
-    frame = b"".join(part for part in answer if not isinstance(part, FileSlice))
-    _, response = decode_response(METADATA, header.api_version, memoryview(frame)[4:])
-    for topic in response.topics:
-        topic.error_code, topic.partitions = code, []
+def changed(header: RequestHeader, answer: Sequence[Part], change: Callable[[Any], None]) -> Sequence[Part]:
+    """The broker's answer after this change."""
+    frame = b"".join(
+        part.file.read(part.position, part.length) if isinstance(part, FileSlice) else part for part in answer
+    )
+    version = answerable(header.api_key, header.api_version)
+    _, response = decode_response(header.api_key, version, memoryview(frame)[4:])
+    change(response)
     return encoded(header, response)

@@ -6,20 +6,34 @@ pass unseen, unless the brokers are partitioned. Everything here runs on the bro
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import Close, Connect, Part, PutBack, Send
+from tidelog.effects import Close, Connect, FileSlice, Part, PutBack, Send
 from tidelog.errors import ProtocolViolation
 from tidelog.model import Time
+from tidelog.node.node import Node
 from tidelog.shell.server import Server
-from tidelog.testing.answers import FETCH, METADATA, Answers, Slot, encoded, refusal
+from tidelog.testing.answers import Answers, Slot, encoded, refusal
 from tidelog.testing.clocks import VirtualClock
 from tidelog.testing.names import NAMES
+from tidelog.testing.narrowing import (
+    FETCH,
+    METADATA,
+    Place,
+    concerns,
+    divide,
+    empty_answer,
+    fail_metadata,
+    fail_topics,
+    without_session,
+)
 from tidelog.testing.requests import SERVED, Action, Request, RequestFault, RequestLog
-from tidelog.wire.codec import RequestHeader, decode_header, decode_request
+from tidelog.wire.codec import RequestHeader, decode_header, decode_request, encode_request
 from tidelog.wire.encoding import part_size
+from tidelog.wire.messages.records.fetch import FetchResponse
 
 PRODUCE = 0
 
@@ -72,12 +86,22 @@ class _Client:
         return f"_Client({self.number}, {len(self.held)} frames held, {self.answers})"
 
 
+class _Outcome(NamedTuple):
+    """What becomes of a request: it has an answer (`parts`), or the node serves the frame, and `change` its answer."""
+
+    frame: memoryview
+    parts: Sequence[Part] | None = None
+    change: Callable[[Any], None] | None = None
+
+
 class DisturbedServer(Server):
     """A server whose requests and connections are subject to `wire`, and whose timer follows `clock`."""
 
     def __init__(self, *arguments: Any, wire: Wire, clock: VirtualClock, **options: Any) -> None:
         super().__init__(*arguments, **options)
         config = next(each for each in arguments if isinstance(each, BrokerConfig))
+        node = next(each for each in arguments if isinstance(each, Node))
+        self._topic_name = node.broker.topic_name
         self._inter_broker = listeners.inter_broker_listener(config)
         self._wire = wire
         self._clock = clock
@@ -192,13 +216,19 @@ class DisturbedServer(Server):
             return SERVED  # the node closes the connection
         if header.client_id in wire.spared or header.api_key not in NAMES:
             return SERVED
-        wire.log.add(Request(wire.broker, NAMES[header.api_key], header, bytes(frame)))
-        action, delay_s = SERVED, self._transfer_s(len(frame))
+        request = Request(wire.broker, NAMES[header.api_key], header, bytes(frame))
+        wire.log.add(request)
+        action = Action(delay_s=self._transfer_s(len(frame)))
         for fault in wire.faults:
-            if fault.strikes(wire.broker, header):
-                delay_s += fault.action.delay_s
-                action = action if fault.action.delay_s else fault.action
-        return action._replace(delay_s=delay_s) if delay_s else action
+            if fault.strikes(wire.broker, header, partial(self._names, request)):
+                action = action.before(fault.action)
+        return action
+
+    def _names(self, request: Request, place: Place) -> bool:
+        try:
+            return concerns(request.body, place, self._topic_name)
+        except ProtocolViolation:
+            return False  # the node closes the connection
 
     def _release(self, client: _Client) -> None:
         """Go on with the frames that were held, or wait until that is due."""
@@ -221,33 +251,61 @@ class DisturbedServer(Server):
             self._release(client)
 
     def _apply(self, client: _Client, frame: memoryview, action: Action, served: list[memoryview]) -> None:
-        """Answer the request, lose it, or add it to those that the node is to serve."""
+        """Answer the request, lose it, or add it, or what is left of it, to those that the node is to serve."""
         try:
             header = decode_header(frame)
             is_silent = header.api_key == PRODUCE and decode_request(frame)[1].acks == 0
-            parts = self._own_answer(client, header, frame, action)
+            outcome = self._outcome(client, header, frame, action)
         except ProtocolViolation:
             served.append(frame)
             return
-        is_served = parts is None and (action.applied or not action.lost)
+        is_served = outcome.parts is None and (action.applied or not action.lost)
         if is_served:
-            served.append(frame)
+            served.append(outcome.frame)
         if not is_silent:
-            client.answers.add(Slot(header, parts, awaited=is_served, lost=action.lost, code=action.code))
-        elif parts is not None:
+            slot = Slot(header, outcome.parts, awaited=is_served, lost=action.lost, change=outcome.change)
+            client.answers.add(slot)
+        elif outcome.parts is not None or outcome.change is not None:
             self._loop.call_soon(self._traffic.drop, client.number)  # as brokers do after an error with acks=0
 
-    def _own_answer(
-        self, client: _Client, header: RequestHeader, frame: memoryview, action: Action
+    def _outcome(self, client: _Client, header: RequestHeader, frame: memoryview, action: Action) -> "_Outcome":
+        if action.answer is not None:
+            return _Outcome(frame, self._controlled(client, header, frame, action.answer))
+        is_metadata = header.api_key == METADATA
+        if action.code is not None:
+            if is_metadata:
+                return _Outcome(frame, change=partial(fail_topics, code=action.code))
+            return _Outcome(frame, refusal(header, decode_request(frame)[1], action.code))
+        if action.failures:
+            if is_metadata:
+                return _Outcome(frame, change=partial(fail_metadata, failures=action.failures))
+            request = decode_request(frame)[1]
+            left, complete = divide(request, action.failures, self._topic_name)
+            if left is not None:
+                return _Outcome(_encoded_request(header, left), change=complete)
+            response = empty_answer(request)
+            complete(response)
+            return _Outcome(frame, encoded(header, response))
+        if header.api_key == FETCH and self._is_watched(header):
+            fetch = without_session(decode_request(frame)[1])
+            if isinstance(fetch, FetchResponse):
+                return _Outcome(frame, encoded(header, fetch))
+            return _Outcome(_encoded_request(header, fetch))
+        return _Outcome(frame)
+
+    def _is_watched(self, header: RequestHeader) -> bool:
+        """Whether a fault looks for requests that name its topic."""
+        return any(
+            each.scope.place is not None and each.is_near(self._wire.broker, header) for each in self._wire.faults
+        )
+
+    def _controlled(
+        self, client: _Client, header: RequestHeader, frame: memoryview, answer: Callable[[Request], Any]
     ) -> Sequence[Part] | None:
-        """The answer to a request that the node does not see; None if it is to see it."""
-        if action.code is not None and header.api_key != METADATA:
-            return refusal(header, decode_request(frame)[1], action.code)
-        if action.answer is None:
-            return None
+        """The test's own answer; None if the node is to give one."""
         api = NAMES[header.api_key]
         try:
-            response = action.answer(Request(self._wire.broker, api, header, bytes(frame)))
+            response = answer(Request(self._wire.broker, api, header, bytes(frame)))
             return None if response is None else encoded(header, response)
         except Exception as error:  # noqa: BLE001 (a mistake of the test, not of the broker)
             self.log_error("control.failed", f"{api}: {error!r}")
@@ -307,3 +365,9 @@ class DisturbedServer(Server):
         now = self._loop.time()
         self._free_at = max(self._free_at, now) + size / speed
         return self._free_at - now
+
+
+def _encoded_request(header: RequestHeader, request: Any) -> memoryview:
+    """The frame of a request, as the node takes it."""
+    parts = encode_request(*header, request)
+    return memoryview(b"".join(part for part in parts if not isinstance(part, FileSlice)))[4:]

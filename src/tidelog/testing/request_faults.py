@@ -3,9 +3,10 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from tidelog.testing.answers import METADATA, MORE_ENTRIES
+from tidelog.testing.answers import MORE_ENTRIES
 from tidelog.testing.broker import Broker, Reach
 from tidelog.testing.names import NAMES, api_key, at_least, error_code
+from tidelog.testing.narrowing import METADATA, Failure, Place, names_partitions, names_topics
 from tidelog.testing.requests import Action, Fault, Request, RequestFault, Scope
 from tidelog.testing.topics import Topics
 from tidelog.wire.messages import SCHEMAS
@@ -20,8 +21,8 @@ class RequestFaults(Topics):
     """What `Cluster` can do to requests of clients, and to connections.
 
     Each fault strikes requests of the named API or APIs. `nth` is the first one that is struck, `times` how many are
-    (None: all until the fault is removed); `broker` (one or several) and `client_id` narrow it down. What brokers send
-    each other is not touched.
+    (None: all until the fault is removed); `broker` (one or several), `client_id`, `topic` and `partition` of the topic
+    narrow it down to requests that name them. What brokers send each other is not touched.
     """
 
     def delay(
@@ -33,13 +34,15 @@ class RequestFaults(Topics):
         times: int | None = None,
         broker: Numbers | None = None,
         client_id: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
     ) -> Fault:
         """Let requests wait before the broker sees them; what the connection sends after them waits, too.
 
         >>> cluster.delay("Produce", ms=500)
         """
         at_least("ms", ms, 0)
-        scope = self._scope(api, nth, times, broker, client_id)
+        scope = self._scope(api, nth, times, broker, client_id, _place(topic, partition))
         return self._inject(scope, Action(delay_s=ms / 1000), f"delay of {ms:g} ms for {_text(scope)}")
 
     def drop(
@@ -51,13 +54,15 @@ class RequestFaults(Topics):
         applied: bool = False,
         broker: Numbers | None = None,
         client_id: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
     ) -> Fault:
         """Lose requests on their way to the broker, or with `applied` the responses on their way back. The connection
         stays open and silent, so the client waits for its request timeout.
 
         >>> cluster.drop("Fetch", nth=3)
         """
-        scope = self._scope(api, nth, times, broker, client_id)
+        scope = self._scope(api, nth, times, broker, client_id, _place(topic, partition))
         lost = "response" if applied else "request"
         return self._inject(scope, Action(lost=True, applied=applied), f"loss of the {lost} of {_text(scope)}")
 
@@ -70,16 +75,21 @@ class RequestFaults(Topics):
         times: int | None = 1,
         broker: Numbers | None = None,
         client_id: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
     ) -> Fault:
-        """Answer requests with an error code, by its name in Kafka's protocol, instead of serving them.
+        """Answer requests with an error code, by its name in Kafka's protocol, instead of serving them. With `topic`
+        only that topic or partition fails, and the broker serves what else is in the request.
 
         >>> cluster.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
+        >>> cluster.fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="t", partition=0, times=2)
         """
-        scope, found = self._scope(api, nth, times, broker, client_id), error_code(code)
+        scope, found = self._scope(api, nth, times, broker, client_id, _place(topic, partition)), error_code(code)
         for key in sorted(scope.keys):
             if not _has_code(key):
                 raise ValueError(f"a response to {NAMES[key]} has no error code; use drop or control")
-        return self._inject(scope, Action(code=found), f"{found.name} for {_text(scope)}")
+        action = Action(code=found) if scope.place is None else Action(failures=(Failure(scope.place, found),))
+        return self._inject(scope, action, f"{found.name} for {_text(scope)}")
 
     def control(
         self,
@@ -90,13 +100,15 @@ class RequestFaults(Topics):
         times: int | None = None,
         broker: Numbers | None = None,
         client_id: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
     ) -> Fault:
         """Call a function with each request: the response that it returns is sent instead of the broker's; with None
         the broker serves the request. It runs on the broker's event loop and must not wait.
 
         >>> cluster.control("Heartbeat", lambda request: HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         """
-        scope = self._scope(api, nth, times, broker, client_id)
+        scope = self._scope(api, nth, times, broker, client_id, _place(topic, partition))
         return self._inject(scope, Action(answer=function), f"{function!r} for {_text(scope)}")
 
     def cut_connections(self, broker: Numbers | None = None) -> int:
@@ -184,13 +196,24 @@ class RequestFaults(Topics):
             return list(self.brokers)
         return [self.broker(number) for number in ([numbers] if isinstance(numbers, int | str) else numbers)]
 
-    def _scope(self, api: Names, nth: int, times: int | None, broker: Numbers | None, client_id: str | None) -> Scope:
+    def _scope(
+        self,
+        api: Names,
+        nth: int,
+        times: int | None,
+        broker: Numbers | None,
+        client_id: str | None,
+        place: Place | None,
+    ) -> Scope:
         at_least("nth", nth, 1)
         if times is not None:
             at_least("times", times, 1)
         brokers = None if broker is None else [each.id for each in self._chosen(broker)]
         self._check_open()
-        return Scope(frozenset(_keys(api)), brokers, client_id, nth - 1, times)
+        keys = frozenset(_keys(api))
+        if place is not None:
+            _check_names(keys, place)
+        return Scope(keys, brokers, client_id, place, nth - 1, times)
 
     def _inject(self, scope: Scope, action: Action, text: str) -> RequestFault:
         def end(fault: RequestFault) -> None:
@@ -233,7 +256,26 @@ def _keys(api: Names) -> list[int]:
 
 
 def _text(scope: Scope) -> str:
-    return ", ".join(NAMES[key] for key in sorted(scope.keys))
+    names = ", ".join(NAMES[key] for key in sorted(scope.keys))
+    return names if scope.place is None else f"{names} of {scope.place}"
+
+
+def _place(topic: str | None, partition: int | None) -> Place | None:
+    if topic is None:
+        if partition is not None:
+            raise ValueError(f"partition: {partition!r} needs a topic")
+        return None
+    if partition is not None:
+        at_least("partition", partition, 0)
+    return Place(topic, partition)
+
+
+def _check_names(keys: Iterable[int], place: Place) -> None:
+    for key in sorted(keys):
+        if not names_topics(key):
+            raise ValueError(f"topic: requests of {NAMES[key]} name no topics")
+        if place.partition is not None and not names_partitions(key):
+            raise ValueError(f"partition: requests of {NAMES[key]} name no partitions")
 
 
 def _has_code(key: int) -> bool:

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any, NamedTuple, Self
 
 from tidelog.errors import ErrorCode
+from tidelog.testing.narrowing import Failure, Place
 from tidelog.wire.codec import RequestHeader, decode_request
 
 MOST_REQUESTS = 10_000
@@ -103,25 +104,36 @@ class Fault:
 
 class Action(NamedTuple):
     """What happens to a request: it waits `delay_s`; then it is answered with `code`, or by `answer`, or it is `lost`,
-    before the broker has seen it or (`applied`) afterwards. Otherwise the broker serves it."""
+    before the broker has seen it or (`applied`) afterwards. Otherwise the broker serves it, except for what is in
+    `failures`."""
 
     delay_s: float = 0.0
     code: ErrorCode | None = None
+    failures: tuple[Failure, ...] = ()
     lost: bool = False
     applied: bool = False
     answer: Callable[[Request], Any] | None = None
+
+    def before(self, newer: "Action") -> "Action":
+        """This action and a newer one: delays add up, as do failures of topics and partitions, else the newer one
+        counts."""
+        delay_s = self.delay_s + newer.delay_s
+        if newer.delay_s:
+            return self._replace(delay_s=delay_s)
+        return newer._replace(delay_s=delay_s, failures=self.failures + newer.failures if newer.failures else ())
 
 
 SERVED = Action()
 
 
 class Scope(NamedTuple):
-    """Which requests a fault strikes. Of those that fit, the first `skipped` are spared, and `times` are struck (None:
-    all)."""
+    """Which requests a fault strikes: with a `place` those that name it. Of those that fit, the first `skipped` are
+    spared, and `times` are struck (None: all)."""
 
     keys: frozenset[int]
     brokers: Collection[int] | None = None
     client_id: str | None = None
+    place: Place | None = None
     skipped: int = 0
     times: int | None = None
 
@@ -143,9 +155,15 @@ class RequestFault(Fault):
         self._spared = 0
         self._lock = Lock()
 
-    def strikes(self, broker: int, header: RequestHeader) -> bool:
-        """Whether it strikes this request; each one is to be asked about once."""
-        if not self.is_active or not self.scope.fits(broker, header):
+    def is_near(self, broker: int, header: RequestHeader) -> bool:
+        """Whether it still strikes such requests, or those of them that name its place."""
+        is_spent = self.scope.times is not None and self.struck >= self.scope.times
+        return self.is_active and not is_spent and self.scope.fits(broker, header)
+
+    def strikes(self, broker: int, header: RequestHeader, names: Callable[[Place], bool]) -> bool:
+        """Whether it strikes this request, which `names` a place or not; each one is to be asked about once."""
+        place = self.scope.place
+        if not self.is_near(broker, header) or (place is not None and not names(place)):
             return False
         with self._lock:
             times = self.scope.times
