@@ -18,6 +18,7 @@ TOOLS = {
     "configs": "kafka.admin.ConfigCommand",
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "features": "org.apache.kafka.tools.FeatureCommand",
 }
 
 SET_UP = """
@@ -80,6 +81,10 @@ groups --delete-offsets --group g2 --topic beta
 offsets --exclude-internal-topics
 offsets --topic-partitions alpha:0,beta:1- --time earliest
 offsets --topic alpha --time max-timestamp
+features upgrade --release-version 4.3 --dry-run
+features upgrade --metadata 4.3-IV0 --feature group.version=1 --dry-run
+features downgrade --feature streams.version=0 --dry-run
+features disable --feature share.version --unsafe --dry-run
 """
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.compatibility.stores import running
 from tests.waiting import wait_for
+from tidelog.cli.main import run
 
 CONFIGS, GROUPS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 THREE = r"Replicas: \d,\d,\d\tIsr: \d,\d,\d\t"
@@ -176,6 +177,87 @@ def is_a_question(row):
     """What can be asked again until every broker knows."""
     asked = ("--describe", "--list", "--verify", "--time")
     return row.tool == "GetOffsetShell" or any(each in row.arguments for each in asked)
+
+
+FEATURES = f"""
+describe
+describe --node-id 1
+version-mapping
+version-mapping --release-version 3.9
+version-mapping --release-version 4.0-IV1
+version-mapping --release-version 4.4-IV0
+version-mapping --release-version 4.4
+feature-dependencies --feature transaction.version=2 --feature metadata.version=17 --feature {ELR}=1 --feature kraft.version=0
+feature-dependencies --feature group.version=1 --feature share.version=2
+feature-dependencies --feature metadata.version=6
+feature-dependencies --feature no.such.feature=1
+feature-dependencies --feature transaction.version
+upgrade
+downgrade --feature {ELR}
+disable --feature {ELR} --feature {ELR}
+upgrade --release-version 4.0 --feature {ELR}=1
+upgrade --metadata 9.9
+upgrade --metadata 4.3-IV0 --dry-run
+upgrade --feature {ELR}=2 --feature group.version=1
+upgrade --feature {ELR}=0
+downgrade --feature {ELR}=-1
+upgrade --feature no.such.feature=1
+upgrade --feature {ELR}=1 --dry-run
+downgrade --feature {ELR}=0 --dry-run
+downgrade --feature {ELR}=0
+describe
+disable --feature {ELR} --dry-run
+disable --feature group.version --unsafe --dry-run
+downgrade --feature {ELR}=1
+upgrade --feature {ELR}=1 --feature group.version=1
+describe
+disable --feature {ELR}
+upgrade --feature {ELR}=1
+"""
+
+
+@pytest.mark.parametrize("place", ["store", "on_zookeeper"])
+def test_features_are_described_and_changed_as_by_kafkas_tool(request, tool_server, capsys, place):
+    """Each line by Kafka's tool, then each by ours, which must say and do the same."""
+    bootstrap = ("--bootstrap-server", request.getfixturevalue(place).cluster.bootstrap)
+
+    def theirs(arguments):
+        done = tool_server.run("org.apache.kafka.tools.FeatureCommand", *bootstrap, *arguments)
+        return done.returncode, done.stdout, done.stderr.strip()
+
+    def ours(arguments):
+        capsys.readouterr()
+        code = run(["features", *bootstrap, *arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err.strip()
+
+    epoch = int(re.search(r"Epoch: (\d+)", ours(["describe"])[1])[1])
+    told, changes = said_of_features(theirs, epoch)
+    assert changes == 4
+    again, _ = said_of_features(ours, epoch + changes)
+    for mine, expected in zip(again, told, strict=True):
+        assert mine == expected
+
+
+def said_of_features(tool, epoch):
+    """What the tool said at each line, with epochs that count from `epoch`, and how many changes it made."""
+    told, changes = [], 0
+    for line in FEATURES.strip().split("\n"):
+        code, out, err = said_currently(tool, line, f"Epoch: {epoch + changes}\n")
+        told.append((line, code, out.replace(f"Epoch: {epoch + changes}\n", f"Epoch: {changes}\n"), err))
+        changes += out.startswith(f"{ELR} was ")
+    return told, changes
+
+
+def said_currently(tool, line, current):
+    """What the tool says once a broker describes features with their current epoch: it learns of a change a moment
+    later."""
+
+    def said():
+        told = tool(line.split())
+        return told if not line.startswith("describe") or current in told[1] else None
+
+    return wait_for(said, f"{line} with {current}")
 
 
 def test_kcat_lists_the_cluster(store):

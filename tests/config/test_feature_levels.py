@@ -42,6 +42,11 @@ def test_levels_that_do_not_go_together_are_refused(release, given, dynamic, sen
 
 def test_a_level_is_given_as_a_number():
     assert parse("group.version=1") == ("group.version", 1)
-    for text in ("group.version", "group.version=x", "group.version="):
-        with pytest.raises(InvalidOption, match="is not a feature and its level"):
+    for text, why in (
+        ("group.version", "equals sign not found"),
+        ("group.version=x", "unable to parse x as a short"),
+        ("group.version=", "unable to parse  as a short"),
+        ("group.version=32768", "unable to parse 32768 as a short"),
+    ):
+        with pytest.raises(InvalidOption, match=f"Can't parse feature=level string {text}: {why}"):
             parse(text)

@@ -113,6 +113,9 @@ COMMANDS = {
     "cluster": Command(
         "tidelog.cli.replicas.cluster_command:cluster", "Print the cluster ID, or unregister a dead broker."
     ),
+    "features": Command(
+        "tidelog.cli.cluster.features_command:features", "Describe, upgrade and downgrade features of the cluster."
+    ),
     "delete-records": Command(
         "tidelog.cli.replicas.log_commands:delete_records", "Delete the oldest records of partitions."
     ),

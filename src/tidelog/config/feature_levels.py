@@ -3,6 +3,7 @@
 `metadata.version` names a release; the levels of the others follow from it unless they are given.
 """
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ _RELEASES = (
 RELEASES: Mapping[int, str] = dict(enumerate(_RELEASES, FIRST_LEVEL))
 """The releases by their level of metadata.version."""
 LATEST = max(RELEASES)
+ALL_RELEASES: Mapping[int, str] = {**RELEASES, LATEST + 1: "4.4-IV0"}
+"""With the one that is not stable in Kafka 4.3.1: kafka-features knows it, kafka-storage does not."""
 SCRAM_SINCE = 11
 
 
@@ -32,29 +35,36 @@ class FeatureLevels(NamedTuple):
 
 
 FEATURES: Mapping[str, FeatureLevels] = {
-    ELR_VERSION: FeatureLevels(1, since=26, needs=23),
+    KRAFT_VERSION: FeatureLevels(1, since=21),
+    "transaction.version": FeatureLevels(2, since=24),
     "group.version": FeatureLevels(1, since=22),
-    KRAFT_VERSION: FeatureLevels(1, since=LATEST + 1),
+    ELR_VERSION: FeatureLevels(1, since=26, needs=23),
     "share.version": FeatureLevels(1, since=28),
     "streams.version": FeatureLevels(1, since=29),
-    "transaction.version": FeatureLevels(2, since=24),
 }
-"""By name. kraft.version is 1 where the controllers can change, whatever the release."""
+"""By name, in Kafka's order."""
 
 
-def level_of_release(release: str) -> int:
+def level_of_release(release: str, *, unstable: bool = False) -> int:
     """The level of a release such as 4.3-IV0, or of the last one of 4.3; InvalidOption if there is none."""
     found = [level for level, name in RELEASES.items() if release in (name, name.partition("-")[0])]
+    known = ALL_RELEASES if unstable else RELEASES
+    found = found or [level for level, name in known.items() if release == name]
     if not found:
         raise InvalidOption(
-            f"Unknown metadata.version '{release}'. Supported metadata.version are: {', '.join(RELEASES.values())}"
+            f"Unknown metadata.version '{release}'. Supported metadata.version are: {', '.join(known.values())}"
         )
     return found[-1]
 
 
+def defaults(metadata_version: int) -> dict[str, int]:
+    """The levels of the other features in a new cluster of this release."""
+    return {name: feature.highest if metadata_version >= feature.since else 0 for name, feature in FEATURES.items()}
+
+
 def levels(release: str | None, given: Mapping[str, int], *, is_dynamic: bool) -> dict[str, int]:
     """The levels of a new cluster by name; InvalidOption if they do not go together. `is_dynamic`: its controllers can
-    change."""
+    change, and kraft.version is 1, whatever the release."""
     if METADATA_VERSION in given and release is not None:
         raise InvalidOption(f"Use --release-version instead of --feature {METADATA_VERSION}=X to avoid ambiguity.")
     metadata_version = given.get(METADATA_VERSION, LATEST if release is None else level_of_release(release))
@@ -62,10 +72,9 @@ def levels(release: str | None, given: Mapping[str, int], *, is_dynamic: bool) -
         raise InvalidOption(f"{METADATA_VERSION} has no level {metadata_version}; expected {FIRST_LEVEL} to {LATEST}.")
     for name in given:
         if name != METADATA_VERSION and name not in FEATURES:
-            raise InvalidOption(f"Unsupported feature: {name}. Supported features are: {', '.join(FEATURES)}")
+            raise InvalidOption(f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(FEATURES))}")
     found = {METADATA_VERSION: metadata_version}
-    for name, feature in FEATURES.items():
-        default = feature.highest if metadata_version >= feature.since else 0
+    for name, default in sorted(defaults(metadata_version).items()):
         found[name] = given.get(name, int(is_dynamic) if name == KRAFT_VERSION else default)
         _check(name, found[name], metadata_version, is_dynamic=is_dynamic)
     return found
@@ -98,12 +107,11 @@ def _check_kraft_version(level: int, *, is_dynamic: bool) -> None:
 
 
 def parse(text: str) -> tuple[str, int]:
-    """The name and level of `--feature NAME=LEVEL`; InvalidOption if it is malformed."""
+    """The name and level of `--feature NAME=LEVEL`; InvalidOption, in Kafka's words, if it is malformed."""
     name, equals, level = text.partition("=")
-    try:
-        number = int(level)
-    except ValueError:
-        number = None
-    if not equals or number is None:
-        raise InvalidOption(f"--feature: {text!r} is not a feature and its level; expected FEATURE=LEVEL.")
-    return name.strip(), number
+    if not equals:
+        raise InvalidOption(f"Can't parse feature=level string {text}: equals sign not found.")
+    level = level.strip()
+    if not re.fullmatch(r"[+-]?\d+", level) or not -(2**15) <= int(level) < 2**15:
+        raise InvalidOption(f"Can't parse feature=level string {text}: unable to parse {level} as a short.")
+    return name.strip(), int(level)
