@@ -68,6 +68,7 @@ LOADED_BY_NAME = {
     "tidelog.cli.main": "the command `tidelog`",
     "tidelog.__main__": "python -m tidelog",
     "tidelog.testing": "users' tests and notebooks",
+    "tidelog.frames": "users' programs and notebooks",
     "pytest_tidelog": "pytest, by its entry point",
     "pyspark_tidelog": "PySpark, which imports every pyspark_* module",
     "tidelog.shell.transactions": "programs that write in transactions",

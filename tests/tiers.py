@@ -51,6 +51,7 @@ FIRST = ("spark", "java", "process", "soak", "cluster", "unit")
 PLACES = (
     ("tests/simulation/*", "soak"),
     ("tests/spark/test_access.py", "cluster"),
+    ("tests/spark/test_frames.py", "cluster"),
     ("tests/spark/test_record_columns.py", "cluster"),
     ("tests/spark/test_offsets.py", "cluster"),
     ("tests/spark/test_options.py", "cluster"),

@@ -9,6 +9,7 @@ from tests.compatibility.differential.secured import CLIENT, PROVIDER, SCRAM
 from tests.security.test_access_tokens import GIVEN, part, signed_by_secret
 from tests.security.tokens import RSA_KEYS, Provider, first_message
 from tests.shell.test_sasl import Wire
+from tidelog import frames
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.security.access_tokens import Invalid, KeySet, Verifier
@@ -66,7 +67,7 @@ def test_records_go_through_connections_that_are_secured(secured_kafka, case):
         assert [record.value for record in found] == values
 
 
-def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(secured_kafka):
+def test_sparks_source_and_frames_read_there_and_name_the_option_where_they_may_not(secured_kafka):
     ports, certificate = secured_kafka
     write(f"127.0.0.1:{ports['PLAINTEXT']}", "for-spark", {})
     given = {
@@ -81,8 +82,9 @@ def test_sparks_source_reads_there_and_names_the_option_where_it_may_not(secured
     reader = BatchReader(ReadOptions.of(given, streaming=False))
     (part,) = reader.partitions()
     assert sum(batch.num_rows for batch in reader.read(pickle.loads(pickle.dumps(part)))) == 20
-    while task._idle_consumers:
-        task._idle_consumers.popitem()[1].close()
+    task.kept_consumers.close()
+    own = {name: text for name, text in given.items() if name not in ("kafka.bootstrap.servers", "subscribe")}
+    assert frames.read("for-spark", bootstrap=given["kafka.bootstrap.servers"], options=own).num_rows == 20
     refused = {**given, "kafka.sasl.jaas.config": SCRAM}
     with pytest.raises(BadOption, match=r"'kafka.sasl.jaas.config' .* refuses user 'bob'"):
         BatchReader(ReadOptions.of(refused, streaming=False)).partitions()

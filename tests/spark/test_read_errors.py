@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import crc32c
 import pytest
+from pyspark.sql.datasource import InputPartition
 
 from tests.spark.records import create, delete_before, delete_topic, numbers, send
 from tests.spark.test_reader import reading
@@ -27,7 +28,8 @@ QUICK = {**PROMPT, "kafka.default.api.timeout.ms": "300"}
 
 def impatient(parts, ms):
     """The same tasks with a client that gives up after so long."""
-    return [replace(part, client=replace(part.client, default_api_timeout_ms=ms)) for part in parts]
+    ranges = [part.value for part in parts]
+    return [InputPartition(replace(each, client=replace(each.client, default_api_timeout_ms=ms))) for each in ranges]
 
 
 def batch(bootstrap, **options):

@@ -44,9 +44,7 @@ class Query:
 
     def close(self):
         self.reader.stop()
-        for kept in task._idle_consumers.values():
-            kept.close()
-        task._idle_consumers.clear()
+        task.kept_consumers.close()
 
 
 @contextmanager

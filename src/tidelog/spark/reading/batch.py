@@ -12,11 +12,8 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from tidelog.spark.options import BadOption
-from tidelog.spark.reading.data_loss import Losses
-from tidelog.spark.reading.limits import Limit, OffsetLimit
 from tidelog.spark.reading.offset_lookup import OffsetLookup
-from tidelog.spark.reading.offsets import Span, cut, spans
+from tidelog.spark.reading.offsets import Span
 from tidelog.spark.reading.read_options import ReadOptions
 
 EXACT = ("topic", "partition", "offset")
@@ -140,39 +137,14 @@ class BatchReader(DataSourceReader):
         self._bounds = Bounds()
 
     def partitions(self) -> Sequence[InputPartition]:
-        from tidelog.spark.reading.task import range_of
+        from tidelog.spark.reading.planning import ranges
 
-        lookup = OffsetLookup(self._options)
-        try:
-            found = lookup.assigned()
-            whole = self._bounds.within(self._spans(lookup, found.epochs), lookup)
-        finally:
-            lookup.close()
-        tasks = cut(whole, self._options.min_partitions, self._options.max_records)
-        return [range_of(span, found.ids.get(span.name.topic, ""), self._options) for span in tasks]
-
-    def _spans(self, lookup: OffsetLookup, names: Any) -> list[Span]:
-        start = self._resolved(lookup, self._options.starting, names, starting=True)
-        end = self._resolved(lookup, self._options.ending, names, starting=False)
-        for name, offset in end.items():
-            if start[name] > offset:
-                raise BadOption(
-                    f"{name}: reading would start at {start[name]} (option {self._options.starting.option!r}) and end "
-                    f"before that at {offset} (option {self._options.ending.option!r}); start earlier or end later"
-                )
-        return spans(start, end)
-
-    def _resolved(self, lookup: OffsetLookup, limit: Limit, names: Any, *, starting: bool) -> dict[Any, int]:
-        found = lookup.resolve(limit, names, starting=starting)
-        if not isinstance(limit, OffsetLimit):
-            return found
-        losses = Losses(fails=self._options.fail_on_data_loss)
-        return losses.inside(limit.option, found, lookup.earliest(names), lookup.ends(names))
+        return [InputPartition(each) for each in ranges(self._options, self._bounds.within)]
 
     def read(self, partition: Any) -> Iterator[Any]:
         from tidelog.spark.reading.task import read
 
-        return read(partition)
+        return read(partition.value)
 
 
 class FilteringReader(BatchReader):

@@ -153,12 +153,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         goal = QueryOffset.from_json(end)
         begun = resume_offsets(self._losses, self.lookup, QueryOffset.from_json(start), goal)
         tasks = cut(spans(begun, goal.offsets), self._options.min_partitions, self._options.max_records)
-        return [range_of(span, goal.ids.get(span.name.topic, ""), self._options) for span in tasks]
+        return [InputPartition(range_of(span, goal.ids.get(span.name.topic, ""), self._options)) for span in tasks]
 
     def read(self, partition: Any) -> Iterator[Any]:
         from tidelog.spark.reading.task import read
 
-        return read(partition)
+        return read(partition.value)
 
     def commit(self, end: Json) -> None:
         """Spark calls this when the next batch begins."""

@@ -1,18 +1,13 @@
-"""One range of one partition, read on an executor as Arrow batches in the schema of Spark's own connector.
+"""One range of one partition, read as Arrow batches in the schema of Spark's own connector: by executors of Spark, and
+without Spark by `tidelog.frames`. A Python worker of Spark keeps its consumers from task to task."""
 
-A Python worker keeps its consumers from task to task: a new connection for each range costs more than reading many
-ranges. A worker runs one task at a time.
-"""
-
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from tidelog.client.fetcher import FetchedBatches
 from tidelog.client.options import ConsumerOptions
@@ -21,46 +16,22 @@ from tidelog.model import TopicPartition
 from tidelog.shell.transport import Consumer
 from tidelog.spark.access import Access
 from tidelog.spark.reading import record_columns
+from tidelog.spark.reading.consumers import ConsumerPool
 from tidelog.spark.reading.data_loss import Losses
 from tidelog.spark.reading.offsets import Span
 from tidelog.spark.reading.read_options import ReadOptions
 from tidelog.spark.reading.topics import ChosenTopics, find_topics
 from tidelog.wire.records import HEADER_BYTES, BatchHeader, payload_of
 
-MAX_IDLE_CONSUMERS = 4
-"""A worker also serves queries with other options; beyond this number the oldest consumer is closed."""
-
 INFLATED_AT_ONCE = 64 * 1024 * 1024
 """Bytes of decompressed records above which a table is made of them."""
 
-_idle_consumers: dict[tuple[str, ConsumerOptions], Consumer] = {}
-
-
-@contextmanager
-def borrowed_consumer(bootstrap: str, options: ConsumerOptions) -> Iterator[Consumer]:
-    """A consumer without a group. After an error, or if it is returned early, it is closed."""
-    key = bootstrap, options
-    consumer = _idle_consumers.pop(key, None)
-    if consumer is None:
-        given = {**asdict(options), "auto_offset_reset": "none"}
-        del given["group_id"]
-        consumer = Consumer(bootstrap, **given)
-    try:
-        yield consumer
-        consumer.assign([])
-    except BaseException:
-        consumer.abandon()
-        raise
-    if key in _idle_consumers:
-        consumer.close()
-        return
-    _idle_consumers[key] = consumer
-    while len(_idle_consumers) > MAX_IDLE_CONSUMERS:
-        _idle_consumers.pop(next(iter(_idle_consumers))).close()
+kept_consumers = ConsumerPool()
+"""Those of this Python worker."""
 
 
 @dataclass
-class Range(InputPartition):
+class Range:
     """Offsets [start, end) of one partition, and how to read them. `topic_id` is "" if unknown."""
 
     topic: str
@@ -93,15 +64,15 @@ def range_of(span: Span, topic_id: str, options: ReadOptions) -> Range:
     )
 
 
-def read(part: InputPartition) -> Iterator[pa.RecordBatch]:
+def read(part: Range | None, consumers: ConsumerPool = kept_consumers) -> Iterator[pa.RecordBatch]:
     """All existing records of the range. Compaction and markers leave gaps; deleted records are an error unless
-    failOnDataLoss is false. Spark passes a partition of its own, which is empty, if there is no range at all."""
-    if not isinstance(part, Range):
+    failOnDataLoss is false. Spark passes None if there is no range at all."""
+    if part is None:
         return
     offset = part.start
     while offset < part.end:
         try:
-            with borrowed_consumer(part.bootstrap, part.client) as consumer:
+            with consumers.borrowed(part.bootstrap, part.client) as consumer:
                 for fetched_batches in _fetch(consumer, part, offset):
                     yield from batch(fetched_batches, part, offset)
                     offset = fetched_batches.batches[-1].next_offset if fetched_batches.batches else offset
@@ -172,6 +143,22 @@ FIELDS: dict[str, Callable[[bytes, record_columns.Columns, Range], Any]] = {
     "headers": lambda data, found, _: record_columns.headers(data, found),
 }
 """Each column; only the requested ones are built."""
+
+TYPES: Mapping[str, Any] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": record_columns.HEADERS,
+}
+
+
+def schema(columns: Sequence[str]) -> pa.Schema:
+    """The schema of the batches of these columns."""
+    return pa.schema([(name, TYPES[name]) for name in columns])
 
 
 def _payloads(fetched_batches: FetchedBatches) -> Iterator[tuple[bytes, list[record_columns.Batch]]]:
