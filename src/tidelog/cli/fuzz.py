@@ -48,7 +48,7 @@ def fuzz(bootstrap: str, command_config: str | None, frames: int, seed: int, max
         with progress_line() as line:
             tally = run(
                 bootstrap, client, seed, frames, canary,
-                lambda tally: line(f"fuzz: {tally.sent} of {frames} frames, {_rest(tally, canary)}"),
+                lambda tally: line(lambda: f"fuzz: {tally.sent} of {frames} frames, {_rest(tally, canary)}"),
             )  # fmt: skip
     except OSError as error:
         raise CommandFailed(

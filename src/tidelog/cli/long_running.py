@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 LINE_INTERVAL_S = 10.0
-Show = Callable[[str], None]
+REDRAWN_S = 0.1
+Show = Callable[[Callable[[], str]], None]
+"""Takes what makes the line: most calls show nothing, and a line may cost more than the work it reports."""
 
 
 @contextmanager
@@ -35,15 +37,22 @@ def progress_line() -> Iterator[Show]:
         from rich.console import Console
 
         with Console(stderr=True).status("starting") as status:
-            yield status.update
+            yield _every(REDRAWN_S, status.update, time.monotonic() - REDRAWN_S)
         return
-    printed_at = time.monotonic()
 
-    def show(line: str) -> None:
-        nonlocal printed_at
-        if time.monotonic() - printed_at >= LINE_INTERVAL_S:
-            printed_at = time.monotonic()
-            stderr.write(f"{line}\n")
-            stderr.flush()
+    def printed(line: str) -> None:
+        stderr.write(f"{line}\n")
+        stderr.flush()
 
-    yield show
+    yield _every(LINE_INTERVAL_S, printed, time.monotonic())
+
+
+def _every(interval_s: float, put: Callable[[str], None], shown_at: float) -> Show:
+    def show(line: Callable[[], str]) -> None:
+        nonlocal shown_at
+        now = time.monotonic()
+        if now - shown_at >= interval_s:
+            shown_at = now
+            put(line())
+
+    return show

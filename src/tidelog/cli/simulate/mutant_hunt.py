@@ -38,7 +38,7 @@ def run_mutants(names: Sequence[str], first: int, seeds: int, workers: int) -> i
     with progress_line() as show:
         for verdict, seconds in run_in_order(partial(_hunt, first, seeds), iter(mutant_names), workers):
             verdicts.append((verdict, seconds))
-            show(f"{len(verdicts)} of {len(mutant_names)} mutants")
+            show(lambda: f"{len(verdicts)} of {len(mutant_names)} mutants")
     for line in table_lines(COLUMNS, [_row(verdict, seconds) for verdict, seconds in verdicts]):
         click.echo(line.rstrip())
     killed = sum(verdict.killed for verdict, _ in verdicts)

@@ -1,13 +1,13 @@
 """Runs seeds: many with a summary, or one with its outcome, its transcript, or a smaller run that fails alike."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import mean, median
 from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.cli.long_running import progress_line, sigterm_as_interrupt
+from tidelog.cli.long_running import Show, progress_line, sigterm_as_interrupt
 from tidelog.cli.simulate.process_pool import run_in_order
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def run_many(plans: "Iterator[Plan]", workers: int, minutes: float | None) -> in
         with sigterm_as_interrupt(), progress_line() as show:
             for outcome, cpu in run_in_order(_timed, plans, workers, deadline):
                 _add_outcome(summary, outcome, cpu)
-                show(_progress(summary, time.monotonic() - started_at))
+                show(lambda: _progress(summary, time.monotonic() - started_at))
     except KeyboardInterrupt:
         is_complete = False
         click.echo("interrupted; results so far:", err=True)
@@ -174,12 +174,12 @@ def faults(outcome: "Outcome") -> str:
     return ", ".join(f"{number} {kind}" for number, kind in outcome.struck.items()) or "none"
 
 
-def shrink_failure(outcome: "Outcome", show: Callable[[str], None]) -> "Outcome":
+def shrink_failure(outcome: "Outcome", show: Show) -> "Outcome":
     from tidelog.sim.run import run
     from tidelog.sim.shrink import shrink
 
     def tried(smallest: "Outcome", attempts: int) -> None:
         plan = smallest.plan
-        show(f"{attempts} attempts: {len(smallest.struck)} faults, {plan.seconds:g} s, {smallest.steps} steps")
+        show(lambda: f"{attempts} attempts: {len(smallest.struck)} faults, {plan.seconds:g} s, {smallest.steps} steps")
 
     return shrink(outcome, run, tried)

@@ -72,7 +72,7 @@ def run_drawn(count: int, seed: int, first: int, seeds: int, workers: int, keep:
                     stored.add(verdict)
                 verdicts.append(_unless_equivalent(verdict))
                 click.echo(hunt_results.verdict_row(tree, len(verdicts), verdicts[-1]))
-                show(f"{len(verdicts)} of {len(drawn)} mutants")
+                show(lambda: f"{len(verdicts)} of {len(drawn)} mutants")
     except KeyboardInterrupt:
         is_complete = False
         click.echo("interrupted; results so far:", err=True)

@@ -4,7 +4,7 @@ change."""
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from math import ceil
 from pathlib import Path
 
@@ -78,9 +78,13 @@ def measured(tree: SourceTree, keep: Path, workers: int, show: Show) -> list[Pat
         folder: keep / f"reach-{folder}-{tree.source_key}-{tree.tests_key(folder)}.json" for folder in TEST_FOLDERS
     }
     missing = [(folder, str(path)) for folder, path in paths.items() if not path.exists()]
-    show(f"measuring which tests reach what: {len(missing)} folders")
+
+    def line(number: int) -> str:
+        return f"measuring which tests reach what: {number} of {len(missing)} folders"
+
+    show(partial(line, 0))
     for number, _ in enumerate(run_in_order(_measure, iter(missing), workers), 1):
-        show(f"measuring which tests reach what: {number} of {len(missing)} folders")
+        show(partial(line, number))
     return [*paths.values()]
 
 
