@@ -23,10 +23,14 @@ class Store:
         self.lost = 0
         self.now = 0
 
-    def register(self, *directories, writes=True):
-        """Another life registers; its session stays open."""
-        session, calls = self.tree.session(), deque()
-        membership = Membership(
+    def register(self, *directories, writes=True, clean_epoch=-1):
+        """Another process registers; its session stays open."""
+        self.open(*directories, clean_epoch=clean_epoch)
+        return self.start_session(writes=writes)
+
+    def open(self, *directories, clean_epoch=-1):
+        self.calls = calls = deque()
+        membership = self.membership = Membership(
             5,
             ENDPOINTS,
             None,
@@ -37,8 +41,13 @@ class Store:
             directories=lambda: directories,
             now=lambda: Time(self.now, self.now),
         )
+        membership.clean_epoch = clean_epoch
+
+    def start_session(self, *, writes=True):
+        session, membership, calls = self.tree.session(), self.membership, self.calls
         membership.start(session.session)
-        for self.now in range(0, 5000, 250):
+        for _ in range(20):
+            self.now += 250
             while calls:
                 operations, then = calls.popleft()
                 if not writes and membership.epoch >= 0:
@@ -55,6 +64,16 @@ class Store:
 
     def end(self):
         self.last.close()
+
+    def lose_session(self):
+        """The process goes on without it."""
+        self.end()
+        self.membership.lost()
+        return self.start_session()
+
+    @property
+    def proven(self):
+        return tree.parse_registration(self.tree.nodes[PATH].data).clean_epoch
 
     @property
     def since(self):
@@ -141,3 +160,36 @@ def test_what_was_written_by_hand_stops_no_broker():
     store.end()
     assert hand.apply([Delete(DIRECTORIES)]).outcome == "ok"
     assert store.register(A) > 0
+
+
+def test_a_process_that_loses_only_its_session_proves_what_it_has():
+    store = Store()
+    first = store.register(A, clean_epoch=3)
+    assert store.proven == 3
+    second = store.lose_session()
+    assert (store.proven, store.membership.proven_epoch) == (first, second)
+    store.lose_session()
+    assert store.proven == second
+    store.end()
+    store.register(A)
+    assert store.proven == -1, "another process, which does not know how the one before ended"
+
+
+def test_a_session_that_ends_before_the_registration_keeps_the_proof_of_the_last_process():
+    store = Store()
+    store.open(A, clean_epoch=3)
+    store.membership.start(99)
+    store.calls.clear()
+    store.membership.lost()
+    assert store.membership.proven_epoch == 3
+    store.start_session()
+    assert store.proven == 3
+
+
+def test_a_directory_that_failed_before_the_session_ended_is_not_proven():
+    store = Store()
+    directories = [A, B]
+    first = store.register(*directories)
+    store.membership._directories = lambda: [A]
+    second = store.lose_session()
+    assert (store.proven, store.since) == (first, second)

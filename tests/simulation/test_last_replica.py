@@ -83,6 +83,23 @@ def test_no_acknowledged_record_is_lost(how, returns_first):
     assert not ghosts.with_losses()
 
 
+def test_an_eligible_replica_that_loses_only_its_session_leads_without_the_others():
+    cluster, (last, first, eligible) = produced(elr=True)
+    ghosts = cluster.suite.ghosts
+    world = cluster.world
+    world.stop(first)
+    cluster.expect(lambda: first.life is None, 20, "it has stopped")
+    world.lose_session(eligible, notice_delay=3 * SECOND)
+    cluster.expect(lambda: ghosts.states[NAME].elr == (eligible.broker_id,), 3, "it left the ISR")
+    world.lose_power(last)
+    cluster.expect(lambda: ghosts.states[NAME].leader == eligible.broker_id, 15, "it leads again")
+    assert not ghosts.of(NAME).loss_allowed
+    for host in (first, last):
+        host.start()
+    cluster.settle()
+    assert not ghosts.with_losses()
+
+
 def test_without_them_a_replaced_disk_loses_everything():
     cluster, (last, *others) = produced(elr=False)
     lose_all_but_one_and_then_it(cluster, last, others, ENDS[2])

@@ -1,11 +1,11 @@
 """Which replica may lead a partition: rule 8 of the replication rules, as pure functions.
 
 An ISR member *counts* only if it lives with the broker epoch with which it was found in sync, or registered anew with
-that epoch as cleanly shut down, with every log directory that it had then: only then does its log surely hold
-everything committed. The leader is the first in assignment order that counts, and the others leave the ISR in the same
-write. If none counts, the partition waits until every recorded member is back; then the most complete log leads. A
-broker that misses a directory may have the replica in another one, and may lead with it, too. Anything earlier is an
-unclean election.
+proof of that epoch, because it stopped cleanly or lost only its session, with every log directory that it had then:
+only then does its log surely hold everything committed. The leader is the first in assignment order that counts, and
+the others leave the ISR in the same write. If none counts, the partition waits until every recorded member is back;
+then the most complete log leads. A broker that misses a directory may have the replica in another one, and may lead
+with it, too. Anything earlier is an unclean election.
 
 With eligible leader replicas (KIP-966) the ISR may become empty, and `least`, the topic's `min.insync.replicas`, is not
 0. If no member can lead, an eligible replica that counts leads, alone in the ISR: it has everything committed, because
@@ -23,7 +23,7 @@ from tidelog.model import NO_EPOCH, NO_LEADER
 
 
 class Life(NamedTuple):
-    """A live broker: its epoch, the epoch it proves to have ended cleanly (or -1), and whether it is shutting down.
+    """A live broker: its epoch, the earlier epoch whose logs it proves to have (or -1), and whether it shuts down.
     `trusted`: it counts whatever its epoch, as it did before broker epochs (the lab's oldest generation only).
     `directories_since`: its lives before this epoch had a log directory that is not there now."""
 

@@ -152,7 +152,8 @@ def unseen(numbers: Sequence[int], seen: int) -> Unseen:
 
 
 class Registration(NamedTuple):
-    """A broker as it registered itself. `clean_epoch` is the broker epoch of its last life if that ended cleanly.
+    """A broker as it registered itself. `clean_epoch` is an earlier broker epoch whose logs it has whole: its last
+    process stopped cleanly, or only its session ended.
     `directories_since`: every log directory of the lives with this epoch or a later one is there; an epoch above the
     registration's own says that only this life has all of its directories."""
 

@@ -1,8 +1,9 @@
 """The broker's membership in the cluster: the cluster id, its registration, and the loss of both with the session.
 
-The registration is an ephemeral node; its creation number is the broker epoch. It carries the epoch of the previous
-life if that ended cleanly, and the epoch since which no log directory was lost (rule 8). While the node of an earlier
-session has not expired, the broker waits.
+The registration is an ephemeral node; its creation number is the broker epoch. It carries an earlier epoch of this
+broker whose logs it has whole, and the epoch since which no log directory was lost (rule 8): that of the previous
+process if it stopped cleanly, or that of this process if only its session ended, which costs no record. While the node
+of an earlier session has not expired, the broker waits.
 
 A node that outlives sessions lists the directories that the broker ever had. It is written together with the
 registration, because a broker with an empty disk cannot know them itself. A missing id keeps the epoch of the first
@@ -62,8 +63,9 @@ class Membership:
         self._known: Node | None = None
         self._missing_since: dict[str, int] = {}
         self.cluster_id = ""
-        self.epoch = -1
-        self.clean_epoch = -1
+        self.epoch = NO_EPOCH
+        self.clean_epoch = NO_EPOCH
+        """The earlier epoch that the registration proves."""
         self.session = 0
         self.alarm = Alarm()
 
@@ -73,6 +75,11 @@ class Membership:
     @property
     def path(self) -> str:
         return tree.broker_path(self._broker_id)
+
+    @property
+    def proven_epoch(self) -> int:
+        """The latest epoch whose logs this broker has whole, -1 if it has none."""
+        return self.clean_epoch if self.epoch == NO_EPOCH else self.epoch
 
     @property
     def directories_since(self) -> int:
@@ -91,10 +98,10 @@ class Membership:
         self._read_cluster()
 
     def lost(self) -> None:
-        """Without a session there is no registration; a life that lost it did not stop cleanly."""
+        """Without a session there is no registration. The process goes on, and has all that it had."""
+        self.clean_epoch = self.proven_epoch
         self.session = 0
-        self.epoch = -1
-        self.clean_epoch = -1
+        self.epoch = NO_EPOCH
         self.alarm.set(None)
 
     def _found_cluster(self, result: StoreResult) -> None:

@@ -452,7 +452,7 @@ class Node:
 
     def _close(self) -> None:
         self.upkeep.close()
-        self.replicas.close(self.broker.broker_epoch)
+        self.replicas.close(self.broker.membership.proven_epoch)
 
     def check_invariants(self) -> None:
         for partition in self.replicas:

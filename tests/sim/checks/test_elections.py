@@ -123,7 +123,7 @@ def test_a_life_that_ended_otherwise(registrations, how, stopping):
     registrations.ended(BROKER, 2, how, stopping=stopping)
     registrations.opened(12, 3)
     registrations.check(BROKER, 12, 40, -1)
-    with pytest.raises(AssertionError, match=r"^I17: broker 3 shows that 33 ended cleanly"):
+    with pytest.raises(AssertionError, match=r"^I17: broker 3 proves epoch 33"):
         registrations.check(BROKER, 12, 41, 33)
 
 
@@ -134,12 +134,31 @@ def test_a_stop_that_was_cut_short_may_have_left_the_proof(registrations):
     registrations.check(BROKER, 12, 40, 33)
 
 
-def test_the_proof_of_an_older_life_is_none(registrations):
-    """A life in between took it away, whatever it did itself."""
+def test_a_life_that_never_registered_passes_on_the_proof_if_it_stopped_cleanly(registrations):
+    registrations.ended(BROKER, 2, "stop")
+    registrations.opened(12, 3)
+    registrations.check(BROKER, 12, 40, 20)
+
+
+def test_a_life_that_never_registered_and_was_killed_takes_the_proof_away(registrations):
+    registrations.ended(BROKER, 2, "kill")
+    registrations.opened(12, 3)
+    with pytest.raises(AssertionError, match="I17"):
+        registrations.check(BROKER, 12, 40, 20)
+
+
+def test_the_proof_of_a_life_before_one_that_registered_is_none(registrations):
+    registrations.check(BROKER, 11, 33, 20)
     registrations.ended(BROKER, 2, "stop")
     registrations.opened(12, 3)
     with pytest.raises(AssertionError, match="I17"):
         registrations.check(BROKER, 12, 40, 20)
+
+
+def test_a_life_that_lost_its_session_proves_its_own_epoch(registrations):
+    registrations.check(BROKER, 11, 33, 20)
+    registrations.opened(12, 2)
+    registrations.check(BROKER, 12, 40, 33)
 
 
 def test_a_life_that_was_over_before_its_first_step_leaves_the_proof_of_the_one_before(registrations):

@@ -1,7 +1,7 @@
-"""I17 (S): a clean election follows rule 8, and a broker that proves a clean shutdown had ended cleanly.
+"""I17 (S): a clean election follows rule 8, and a broker that proves an earlier epoch has lost nothing since.
 
-A member of the ISR *counts* only if it lives with its recorded broker epoch, or registered with that epoch as cleanly
-shut down, with all log directories that it had then. The leader is the first in assignment order that counts; the
+A member of the ISR *counts* only if it lives with its recorded broker epoch, or registered with proof of
+that epoch, with all log directories that it had then. The leader is the first in assignment order that counts; the
 others leave the ISR in the same write. If none counts, every recorded member must be back, and of those with all of
 their directories the one with the highest (last epoch, LEO) leads. With eligible leader replicas (KIP-966), the first
 of them that counts leads before that, alone in the ISR; recorded are those and all that were. Anything else is an
@@ -9,9 +9,10 @@ unclean election: it must be allowed, and it allows loss. What the controller co
 `excused(broker)` says whether a broker in the tree may be passed over, because it is shutting down or its disk failed.
 
 A registration belongs to the life whose session made it. It may reach the store after that life is over, so it proves
-nothing about how that life ended. A life that was over before its first step was done (its disk failed, or was cut off)
-heard nothing and changed nothing: what the one before it left stays valid, as for a Kafka broker that ends before its
-logs are loaded.
+nothing about how that life ended. It may prove an epoch of its own life, which lost a session, or what the life before
+could prove if that stopped cleanly. A life that was over before its first step was done (its disk failed, or was cut
+off) heard nothing and changed nothing: what the one before it left stays valid, as for a Kafka broker that ends before
+its logs are loaded.
 """
 
 from collections.abc import Callable, Mapping
@@ -166,12 +167,22 @@ class Registrations:
         """Check a registration that is new in the tree."""
         life = self.life_of.get(session, 0)
         before = self._lives.get((broker, life - 1), Lifetime())
-        right = clean_epoch == NO_CLEAN_EPOCH or (before.ended_by == STOPPED and clean_epoch in before.epochs)
+        right = clean_epoch == NO_CLEAN_EPOCH or clean_epoch in self._provable(broker, life)
         assert right, (
-            f"I17: broker {broker} shows that {clean_epoch} ended cleanly; the life before ({before.epochs}) "
+            f"I17: broker {broker} proves epoch {clean_epoch} with epoch {epoch}; the life before ({before.epochs}) "
             f"ended by {before.ended_by or 'nothing'}"
         )
         self._of(broker, life).epochs.add(epoch)
+
+    def _provable(self, broker: int, life: int) -> set[int]:
+        """The epochs whose logs this life has whole. A life that never registered passes on what it could prove."""
+        known = set(self._of(broker, life).epochs)
+        while (before := self._lives.get((broker, life - 1))) is not None and before.ended_by == STOPPED:
+            known |= before.epochs
+            life -= 1
+            if before.epochs:
+                break
+        return known
 
     def _of(self, broker: int, life: int) -> Lifetime:
         return self._lives.setdefault((broker, life), Lifetime())
