@@ -7,13 +7,20 @@ from tests.controller.fake_cluster import FakeCluster
 from tests.controller.test_leaders import worlds
 from tidelog.controller import tree
 from tidelog.controller.leaders import UNCHANGED, Life, counts, elect, elect_by_logs, forgotten, with_elr
-from tidelog.controller.tree import LeadershipState
+from tidelog.controller.moves import reverted, reverted_uncleanly
+from tidelog.controller.state import Partition, Topic
+from tidelog.controller.tree import Assignment, LeadershipState
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.features import FeatureUpdateKey, UpdateFeaturesRequest
 from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
+)
+from tidelog.wire.messages.topics.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
 )
 
 LEAST = st.integers(1, 3)
@@ -158,6 +165,53 @@ def test_after_an_ordered_stop_and_a_replaced_disk_the_one_that_went_before_lead
     cluster.settle()
     assert sets(cluster)[:2] == (2, (2,))
     assert sets(cluster)[3] == (0,)
+
+
+def reassign(cluster, replicas):
+    wish = ReassignablePartition(partition_index=0, replicas=replicas)
+    answer = cluster.ask(AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[wish])]))
+    return answer.responses[0].partitions[0].error_code
+
+
+def moving():
+    """Broker 3 is added to 0 and 1, and eligible with 0. Its process was killed, so that it waits for 0."""
+    cluster = FakeCluster(4, elr=True, min_insync_replicas=2).start()
+    cluster.create("t", assignments={0: [0, 1]})
+    assert reassign(cluster, [3, 2]) == ErrorCode.NONE
+    cluster.expand("t", 0, 3)
+    for broker in (1, 3, 0):
+        cluster.brokers[broker].kill()
+        cluster.settle_if_alive()
+    assert sets(cluster) == (-1, (), (0, 3), ())
+    cluster.brokers[3].start()
+    cluster.settle()
+    assert sets(cluster) == (-1, (), (0,), (3,))
+    return cluster
+
+
+def test_a_move_cannot_be_cancelled_while_that_forgets_a_log_that_may_be_the_most_complete():
+    cluster = moving()
+    assert reassign(cluster, None) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert reassign(cluster, [0, 1]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    cluster.brokers[3].log_ends["t", 0] = (1, 9)
+    cluster.brokers[0].start()
+    cluster.settle()
+    assert sets(cluster) == (3, (3,), (), (0,)), "both are back without proof, and broker 3 has more"
+
+
+def test_an_unclean_cancellation_takes_the_replica_that_misses_least():
+    """Only broker 3, which is added, is in sync; broker 0 is eligible, broker 1 fell behind before."""
+    state = LeadershipState(3, 4, (3,), (13,), elr=(0,), elr_epochs=(10,))
+    partition = Partition(Topic("t", Assignment(bytes(16), {0: (1, 0, 3)}, {0: (3,)}, {}), 0), 0, (1, 0, 3))
+    partition.adding = (3,)
+    partition.commit(state, 5)
+    lives = {0: Life(10), 1: Life(11), 3: Life(13)}
+    assert reverted(partition, lives, 2) is None
+    move = reverted_uncleanly(partition, lives)
+    assert (move.replicas, move.state) == ((1, 0), LeadershipState(0, 5, (0,), (10,)))
+    leaving = {0: Life(10, leaving=True), 1: Life(11)}
+    assert reverted_uncleanly(partition, leaving).state.leader == 1
+    assert reverted_uncleanly(partition, {3: Life(13)}) is None
 
 
 def alter(cluster, kind, name, *configs):

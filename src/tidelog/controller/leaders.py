@@ -134,7 +134,7 @@ def elect(
     if least:
         return _elect_eligible(state, replicas, lives, present, offline, unclean=unclean, least=least)
     if unclean:
-        return _elect_unclean(state, present, lives)
+        return elect_unclean(state, present, lives)
     back = [broker for broker in state.isr if broker in present]
     if len(back) < len(state.isr):
         return _without_leader(state, state)
@@ -161,7 +161,7 @@ def _elect_standing(state: LeadershipState, replicas: Sequence[int], lives: Live
     return Election(_led_by(state, first, staying, lives))
 
 
-def _elect_unclean(state: LeadershipState, present: Sequence[int], lives: Lives) -> Election:
+def elect_unclean(state: LeadershipState, present: Sequence[int], lives: Lives) -> Election:
     """Any live replica, those that were in the ISR for longest first because they miss least. It ends what was known of
     the others."""
     if not present:
@@ -194,7 +194,7 @@ def _elect_eligible(
     back = [broker for broker in empty.last_known if broker in present]
     is_leaving = any(broker in lives and broker not in offline for broker in empty.elr)
     if unclean and present and not is_leaving:
-        return _elect_unclean(state, present, lives)
+        return elect_unclean(state, present, lives)
     waiting = _without_leader(empty, state)
     if empty.elr or len(back) < len(empty.last_known):
         return waiting

@@ -9,7 +9,7 @@ back.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from tidelog.controller.leaders import Lives, counts, forgotten, with_elr
+from tidelog.controller.leaders import Lives, counts, elect_unclean, forgotten, with_elr
 from tidelog.controller.state import Partition
 from tidelog.controller.tree import LeadershipState
 from tidelog.model import NO_LEADER
@@ -59,24 +59,21 @@ def reverted(partition: Partition, lives: Lives, least: int = 0) -> Move | None:
 
 
 def reverted_uncleanly(partition: Partition, lives: Lives) -> Move | None:
-    """The same, led by a replica that may miss records. None if no remaining replica is alive."""
-    leader = next((b for b in partition.origin if b in lives and b not in partition.offline), None)
-    if leader is None:
-        return None
-    epoch = partition.state.leader_epoch + 1
-    state = LeadershipState(leader, epoch, (leader,), (lives[leader].epoch,))
-    return Move(partition, partition.origin, (), (), state)
+    """The same, led by a replica that may miss records. None if no remaining replica is alive, or all stop."""
+    present = [b for b in partition.origin if b in lives and b not in partition.offline and not lives[b].leaving]
+    state = elect_unclean(partition.state, present, lives).state if present else None
+    return state and Move(partition, partition.origin, (), (), state)
 
 
 def narrowed(partition: Partition, replicas: Sequence[int], lives: Lives, least: int = 0) -> LeadershipState | None:
     """The state with `replicas` only. The leader stays if it can, else the first remaining one that counts leads; None
-    if nobody would be left who surely has everything committed."""
+    if a replica would go that nobody who is left surely makes up for."""
     state = partition.state if least else forgotten(partition.state)
     if set(partition.replicas) <= set(replicas):
         return with_elr(state, state, replicas, lives, least)
     kept = {b: epoch for b, epoch in state.members.items() if b in replicas}
-    if not kept and not _leaves_eligible(state, replicas):
-        return None
+    if not kept and (state.isr or not set(state.recorded) <= set(replicas)):
+        return None  # in an empty ISR: any of those recorded may have the most complete log
     leader = state.leader
     if leader != NO_LEADER and leader not in kept:
         able = (b for b in replicas if b in kept and _may_lead(b, kept[b], lives, partition.offline))
@@ -85,13 +82,6 @@ def narrowed(partition: Partition, replicas: Sequence[int], lives: Lives, least:
         leader=leader, leader_epoch=state.leader_epoch + 1, isr=tuple(kept), isr_epochs=tuple(kept.values())
     )
     return with_elr(state, after, replicas, lives, least)
-
-
-def _leaves_eligible(state: LeadershipState, replicas: Sequence[int]) -> bool:
-    """The same, of a partition whose ISR is empty already."""
-    if state.isr:
-        return False
-    return any(b in replicas for b in state.elr) if state.elr else set(state.last_known) <= set(replicas)
 
 
 def _may_lead(broker: int, recorded: int, lives: Lives, offline: Collection[int]) -> bool:

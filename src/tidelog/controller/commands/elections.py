@@ -149,19 +149,18 @@ def elect_where_due(term: ControllerTerm, logs: LogEnds, partitions: Iterable[Pa
         logs.set(term, partition, election.candidates)
         if election.state is not None:
             changes[partition] = election.state
-        if election.unclean:
-            _report_unclean(term, partition, election)
+        if election.unclean and election.state is not None:
+            report_unclean(term, partition, election.state.leader)
     yield from term.commit(list(changes.items()), why)
 
 
-def _report_unclean(term: ControllerTerm, partition: Partition, election: Election) -> None:
-    assert election.state is not None
+def report_unclean(term: ControllerTerm, partition: Partition, leader: int) -> None:
     term.report(
         "partition.unclean",
         "warning",
         topic=partition.topic.name,
         partition=partition.index,
-        leader=election.state.leader,
+        leader=leader,
         previous_isr=list(partition.state.recorded),
     )
 
@@ -237,12 +236,11 @@ def _elect_requested(term: ControllerTerm, topic: str, index: int, kind: int, ch
         election = judge(term, partition, unclean=True)
         state = election.state
         failure = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        if state is not None:
-            _report_unclean(term, partition, election)
-    if state is None:
-        return failure
-    changes[partition] = state
-    return ErrorCode.NONE
+        if state is not None and election.unclean:
+            report_unclean(term, partition, state.leader)
+    if state is not None:
+        changes[partition] = state
+    return failure if state is None or state.leader == NO_LEADER else ErrorCode.NONE
 
 
 def rebalance(term: ControllerTerm) -> Steps[None]:

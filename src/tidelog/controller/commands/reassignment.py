@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
-from tidelog.controller.commands.elections import LogEnds, elect_where_due
+from tidelog.controller.commands.elections import LogEnds, elect_where_due, report_unclean
 from tidelog.controller.commands.throttling import release
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import CHUNK, Slices, Steps, chunks
@@ -89,6 +89,8 @@ def _cancelled(term: ControllerTerm, partition: Partition) -> Move:
     move = reverted(partition, term.cluster.lives, term.least(partition))
     if move is None and term.topic_config(partition.topic.name).unclean_leader_election_enable:
         move = reverted_uncleanly(partition, term.cluster.lives)
+        if move is not None:
+            report_unclean(term, partition, move.state.leader)
     if move is None:
         raise _invalid(f"Going back with {partition.topic.name}:{partition.index} takes an unclean leader election.")
     return move
