@@ -72,7 +72,6 @@ LOADED_BY_NAME = {
     "pytest_tidelog": "pytest, by its entry point",
     "pyspark_tidelog": "PySpark, which imports every pyspark_* module",
     "tidelog.shell.transactions": "programs that write in transactions",
-    "tidelog.quorum.leases": "nothing yet: the node is not connected to the quorum",
 }
 """Modules that nothing in the tree has to import, and who loads them."""
 

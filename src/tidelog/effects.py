@@ -107,6 +107,10 @@ class Connect(NamedTuple):
     port: int
 
 
+REFUSED = "refused"
+"""The reason of `connect_failed` where the host answered, but nobody listens there: that process is gone."""
+
+
 class Sync(NamedTuple):
     """fsync the files off the loop, in order; answered by `synced(token)` or `disk_failed`."""
 

@@ -75,6 +75,7 @@ def context(found=None, version=13, listener="PLAINTEXT", **options):
         return PENDING
 
     broker = SimpleNamespace(
+        quorum=None,
         broker_id=0,
         broker_epoch=7,
         certificates=None,

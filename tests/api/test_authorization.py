@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.fake_context import add_topic, context, image
 from tidelog.api.authorization import GUARDS, authorize
-from tidelog.api.registry import APIS
+from tidelog.api.registry import APIS, CONTROLLER_APIS
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID, Time
@@ -130,6 +130,7 @@ CASES = [
     *((key, None, {"resource_type": 32, "resource_name": "g"}, [{"Group ALTER_CONFIGS"}]) for key in (33, 44)),
     *((key, None, {}, [{"Cluster ALTER"}]) for key in (34, 43, 45, 51, 57, 64)),
     *((key, None, {}, [{"Cluster DESCRIBE"}]) for key in (35, 46, 50, 10000)),
+    *((key, None, {}, [{"Cluster CLUSTER_ACTION"}]) for key in (52, 53, 54, 10001)),
     (37, None, {}, [{"Topic ALTER"}]),
     (38, None, {"owner_principal_type": "User", "owner_principal_name": "bob"}, [{"User CREATE_TOKENS"}]),
     (42, None, {}, [{"Group DELETE"}]),
@@ -195,7 +196,7 @@ def expected_codes(case):
 
 
 def test_every_api_is_in_the_table():
-    assert set(GUARDS) - {29, 30, 31} <= set(APIS) <= set(GUARDS)
+    assert set(GUARDS) - {29, 30, 31} <= {*APIS, *CONTROLLER_APIS} <= set(GUARDS)
     unguarded = {key for key, guard in GUARDS.items() if guard is None}
     assert unguarded == OPEN | {1}
     tested = {key for key, *_ in CASES} | OPEN | {1}

@@ -22,7 +22,7 @@ class LoggingIn:
         self.effects = []
         self.peers = Peers(
             "broker-0",
-            lambda _: Endpoint("REPLICATION", "SASL_PLAINTEXT", "other", 9094),
+            lambda *_: Endpoint("REPLICATION", "SASL_PLAINTEXT", "other", 9094),
             self.effects,
             30_000,
             lambda: (mechanism, client_exchange(mechanism, "brokers", "b secret", "nonce")),

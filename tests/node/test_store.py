@@ -9,7 +9,7 @@ from tidelog.ports import Create, Read, StoreResult
 
 def test_without_a_session_nothing_is_submitted_again_and_again():
     out = []
-    calls = StoreCalls(out)
+    calls = StoreCalls(out.append)
     calls.session_started()
     answers = []
 

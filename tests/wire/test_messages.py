@@ -17,7 +17,7 @@ from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, Re
 from tidelog.wire.messages.records.produce import PartitionProduceResponse
 
 BETWEEN_BROKERS = {4: 7, 5: 4, 6: 8, 7: 3}
-OURS = {10000}
+OURS = {10000, 10001}
 
 
 def test_every_field_has_kafkas_default():

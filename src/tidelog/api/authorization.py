@@ -457,6 +457,9 @@ GUARDS: dict[int, Guard | None] = {
     49: on_cluster(ALTER_CONFIGS),
     50: on_cluster(DESCRIBE),
     51: on_cluster(ALTER),
+    52: on_cluster(CLUSTER_ACTION),
+    53: on_cluster(CLUSTER_ACTION),
+    54: on_cluster(CLUSTER_ACTION),
     56: on_cluster(CLUSTER_ACTION),
     57: on_cluster(ALTER),
     60: None,
@@ -469,6 +472,7 @@ GUARDS: dict[int, Guard | None] = {
     74: on_cluster(DESCRIBE_CONFIGS),
     75: None,
     10000: on_cluster(DESCRIBE),
+    10001: on_cluster(CLUSTER_ACTION),
 }
 """By API key; an API that is missing is served to nobody. None: open to everyone, or guarded by its handler."""
 

@@ -105,6 +105,18 @@ class Store(Protocol):
     def waiting_ms(self) -> int: ...
 
 
+class Quorum(Protocol):
+    """This node's part of the metadata quorum."""
+
+    @property
+    def listeners(self) -> Collection[str]:
+        """Those of this node's controller."""
+        ...
+
+    def request(self, token: int, request: Any, now: Time) -> None:
+        """A request to the node's controller; the answer to `token` comes as a `Reply`."""
+
+
 class Replicas(Protocol):
     """The replicas that this broker holds."""
 
@@ -222,6 +234,11 @@ class Broker(Protocol):
 
     @property
     def store(self) -> Store: ...
+
+    @property
+    def quorum(self) -> Quorum | None:
+        """None where the metadata is in another store."""
+        ...
 
     @property
     def throttles(self) -> "Throttles": ...

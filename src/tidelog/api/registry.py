@@ -139,6 +139,22 @@ APIS: dict[int, Api] = {
 }
 
 
+_QUORUM = "cluster.metadata_quorum:submit"
+
+CONTROLLER_APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        _api(1, "Cluster CLUSTER_ACTION", _QUORUM, low=18, advertised_low=18),  # Fetch, of the metadata log
+        _api(18, "none"),  # ApiVersions
+        _api(52, "Cluster CLUSTER_ACTION", _QUORUM),  # Vote
+        _api(53, "Cluster CLUSTER_ACTION", _QUORUM),  # BeginQuorumEpoch
+        _api(54, "Cluster CLUSTER_ACTION", _QUORUM),  # EndQuorumEpoch
+        _api(10001, "Cluster CLUSTER_ACTION", _QUORUM),  # MetadataWrite
+    )
+}
+"""What is served on the listeners of controllers, and there only."""
+
+
 def handler(api: Api) -> Callable[[Any, Any], Any]:
     """The function that answers the API's requests."""
     function: Callable[[Any, Any], Any] = getattr(import_module(f"tidelog.api.{api.module}"), api.function)

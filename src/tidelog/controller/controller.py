@@ -4,6 +4,10 @@ Every broker has one. `elect` starts an election whenever the store has a sessio
 `/controller` leads, in the same multi that raises `/controller_epoch`; the others watch that node and try again when it
 is removed. A controller resigns when it loses the session, or when a multi finds the epoch raised. `leader_id` is the
 present controller.
+
+With a metadata quorum there is no election here: the leader of the quorum is the controller (`take_office`). It writes
+`/controller`, which is not ephemeral then, and the quorum's epoch as `/controller_epoch`. Removing the node makes it
+resign.
 """
 
 from collections.abc import Callable
@@ -21,6 +25,7 @@ from tidelog.ports import Create, Node, Operation, Read, StoreResult, Watch, Wri
 from tidelog.wire.refusals import refuse
 
 RETRY_MS = 100
+NO_OFFICE = -1
 
 
 class Controller:
@@ -46,6 +51,10 @@ class Controller:
         self.known_epoch = -1
         self.active: ActiveController | None = None
         self.session = 0
+        self.office: int | None = None
+        """With a metadata quorum: the epoch in which this node leads it, NO_OFFICE while it does not."""
+        self.refused_office = NO_OFFICE
+        """The office that this broker had and lost, because its node was removed: it must not lead the quorum on."""
         self.retry_at: int | None = None
         self.alarm = Alarm()
         self.last_token = 0
@@ -88,6 +97,16 @@ class Controller:
         self.now = now
         self.session = session
         self._read_controller()
+        return self._drain()
+
+    def take_office(self, epoch: int, now: Time) -> list[Effect]:
+        """This node leads the metadata quorum in this epoch; NO_OFFICE: it does not, or not any more."""
+        self.now = now
+        self.office = epoch
+        if epoch == NO_OFFICE:
+            self._resign("another node leads the quorum")
+        elif self.session:
+            self._read_controller()
         return self._drain()
 
     def handle(self, token: int, request: Any, now: Time) -> list[Effect]:
@@ -174,6 +193,9 @@ class Controller:
         _, node, epoch = result.values
         assert isinstance(epoch, Node), "the store holds the skeleton from its first start"
         self.known_epoch = tree.parse_controller_epoch(epoch.data)
+        if self.office is not None:
+            self._follow_office(node if isinstance(node, Node) else None, epoch, self.office)
+            return
         if not isinstance(node, Node):
             self.leader_id = -1
             self._resign("its node is gone")
@@ -196,6 +218,27 @@ class Controller:
             ],
             self._tried_to_lead,
         )
+
+    def _follow_office(self, node: Node | None, epoch: Node, office: int) -> None:
+        """Lead if this node leads the quorum and the tree says so; write that if it does not say so yet."""
+        self.leader_id = tree.parse_controller(node.data) if node is not None else -1
+        if office == NO_OFFICE:
+            return
+        if self.leader_id == self.broker_id and self.known_epoch == office:
+            if self.active is None:
+                self._lead(epoch)
+        elif self.active is not None:
+            self.refused_office = office
+            self._resign("its node is gone")
+        elif self.refused_office != office:
+            data = tree.format_controller(self.broker_id, self.now.wall)
+            self._store(
+                [
+                    Create(tree.CONTROLLER, data) if node is None else Write(tree.CONTROLLER, data, node.version),
+                    Write(tree.CONTROLLER_EPOCH, tree.format_controller_epoch(office), epoch.version),
+                ],
+                lambda _: self._read_controller(),
+            )
 
     def _tried_to_lead(self, result: StoreResult) -> None:
         if result.outcome != "ok":

@@ -36,6 +36,7 @@ from tidelog.node.membership import Membership
 from tidelog.node.own_token import OwnToken
 from tidelog.node.peers import Forwarding
 from tidelog.node.producer_ids import ProducerIdBlocks
+from tidelog.node.quorum.member import QuorumMember
 from tidelog.node.quotas import Quotas
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
@@ -75,6 +76,8 @@ class BrokerState:
 
     certificates: Certificates | None = None
     """Those of its TLS listeners, if the world has any."""
+    quorum: QuorumMember | None = None
+    """This node's part of the metadata quorum; None with another store."""
     now = Time(0, 0)
     loading: Mapping[TopicPartition, Loading]
     """The partitions of its coordinators that do not serve yet; given by the node."""

@@ -8,7 +8,7 @@ assertion stops the process, because then the state itself may be wrong.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import count
 from struct import Struct
@@ -20,7 +20,7 @@ from tidelog.api import registry
 from tidelog.api.authorization import authorize
 from tidelog.api.context import Access, Broker, Context, Pending
 from tidelog.api.parts import MAY_BE_LARGE, MOST_ENTRIES, at_once, merge, part, parts, splitting
-from tidelog.api.registry import APIS
+from tidelog.api.registry import APIS, CONTROLLER_APIS, Api
 from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, PutBack, Retain, Send
 from tidelog.errors import DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import Time
@@ -43,6 +43,7 @@ from tidelog.wire.codec import (
     has_records,
     request_in_steps,
 )
+from tidelog.wire.messages import SCHEMAS
 
 WORK_A_TURN = 500
 """Entries in the requests that one input serves, weighted by their cost; the other requests wait for a later turn."""
@@ -74,22 +75,25 @@ class Dispatch:
         authorizer: Authorizer | None,
         *,
         is_shared: bool,
+        controllers: Collection[str] = (),
     ) -> None:
         """`listener` is the inter-broker listener, which clients may use, too, if it `is_shared`; `sasl` are the
-        listeners with SASL, by name. Without an authorizer everything is allowed to everybody."""
+        listeners with SASL, by name; on the `controllers` listeners the APIs of the metadata quorum are served. Without
+        an authorizer everything is allowed to everybody."""
         self._broker = broker
         self._purgatory = purgatory
         self._effects = effects
         self._inter_broker = listener
         self._is_shared = is_shared
+        self._controllers = controllers
         self._quotas = broker.quotas
         self.muting = Muting(effects)
         self.billing = Billing(broker.quotas, self.muting)
         self.large = LargeRequests(broker.quotas.stopwatch)
         self._sasl = sasl
         self._authorizer = authorizer
-        self._handlers: dict[int, Callable[[Any, Context], Any]] = {}
-        """By API key; a handler's module is imported when its API is first requested."""
+        self._handlers: dict[tuple[int, bool], Callable[[Any, Context], Any]] = {}
+        """By API key, and whether on a controller's listener; a handler's module is imported at its first request."""
         self._connections: dict[int, Connection] = {}
         self._tickets: dict[int, Ticket] = {}
         """Deferred requests by token."""
@@ -188,7 +192,7 @@ class Dispatch:
         if not self._failure_lines.allows(f"{served.principal} {served.peer}", self._broker.now.mono):
             return
         fields = {
-            "api": APIS[ticket.key].name,
+            "api": SCHEMAS[ticket.key].name,
             "version": ticket.version,
             "peer": served.peer,
             "error": repr(error),
@@ -254,10 +258,13 @@ class Dispatch:
 
     def _is_served(self, key: int, version: int, listener: str) -> bool:
         """ApiVersions is accepted in any version: its answer lists the supported ones."""
-        api = APIS.get(key)
+        api = self._apis(listener).get(key)
         if api is None or (api.caller == "broker" and listener != self._inter_broker):
             return False
         return api.low <= version <= api.high or key == API_VERSIONS
+
+    def _apis(self, listener: str) -> Mapping[int, Api]:
+        return CONTROLLER_APIS if listener in self._controllers else APIS
 
     def _context(self, connection: Connection, header: RequestHeader, now: Time) -> Context:
         return Context(
@@ -321,9 +328,11 @@ class Dispatch:
 
     def _call(self, key: int, request: Any, context: Context) -> Any:
         """Every request is authorized here, and nowhere before."""
-        handle = self._handlers.get(key)
+        is_to_controller = context.listener in self._controllers
+        handle = self._handlers.get((key, is_to_controller))
         if handle is None:
-            handle = self._handlers[key] = registry.handler(APIS[key])
+            api = self._apis(context.listener)[key]
+            handle = self._handlers[key, is_to_controller] = registry.handler(api)
         verdict = None if context.access is None else authorize(request, context)
         if verdict is None:
             return begun(handle(request, context))

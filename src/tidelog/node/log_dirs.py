@@ -110,7 +110,7 @@ def partitions(
         path = f"{folder}/{each}"
         topic, dash, number = each.rpartition("-")
         metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
-        if not dash or not number.isdecimal() or not disk.exists(metadata):
+        if not dash or not number.isdecimal() or topic == names.METADATA_TOPIC or not disk.exists(metadata):
             continue
         name = TopicPartition(topic, int(number))
         try:

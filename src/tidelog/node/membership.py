@@ -82,6 +82,11 @@ class Membership:
         return self.clean_epoch if self.epoch == NO_EPOCH else self.epoch
 
     @property
+    def directories(self) -> Collection[bytes]:
+        """The IDs of the present log directories."""
+        return self._directories()
+
+    @property
     def directories_since(self) -> int:
         """Every log directory of the lives with this epoch or a later one is there."""
         return max(self._missing_since.values(), default=NO_EPOCH)

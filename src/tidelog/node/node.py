@@ -6,14 +6,28 @@ recursion and one order for everything. Deferred answers are resumed when their 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tidelog.alarms import NEVER, Alarms, Woken
 from tidelog.api.records.sessions import ANY_CHANGE, FOLLOWER_CHANGE
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.listeners import is_shared
+from tidelog.controller.controller import NO_OFFICE
 from tidelog.coordinator.transaction import markers
-from tidelog.effects import CONTROLLER, UNATTENDED, Append, Close, Effect, Event, PeerRequest, Reply, Stop, Store
+from tidelog.effects import (
+    CONTROLLER,
+    REFUSED,
+    UNATTENDED,
+    Append,
+    Close,
+    Effect,
+    Event,
+    PeerRequest,
+    Reply,
+    Stop,
+    Store,
+)
 from tidelog.errors import ProtocolViolation
 from tidelog.log.examination import Verdict
 from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
@@ -24,6 +38,19 @@ from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
 from tidelog.node.peers import FORWARDING, VERSIONS, Peers, client_id
 from tidelog.node.purgatory import Purgatory
+from tidelog.node.quorum.member import FETCH_VERSION as METADATA_FETCH_VERSION
+from tidelog.node.quorum.member import FIRST_TOKEN as FIRST_QUORUM_TOKEN
+from tidelog.node.quorum.member import OWNERS as QUORUM_OWNERS
+from tidelog.node.quorum.member import (
+    Changed,
+    OfficeTaken,
+    QuorumMember,
+    Result,
+    SessionLost,
+    SessionStarted,
+    Silent,
+)
+from tidelog.node.quorum.setup import QuorumSetup
 from tidelog.node.stopping import Stopping
 from tidelog.node.store import StoreCalls
 from tidelog.node.upkeep import integrity
@@ -32,6 +59,7 @@ from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Certificates, Disk, StoreResult
+from tidelog.quorum.outbox import FETCHES
 
 CONTROLLER_OWNER = "controller"
 RETRIED_WITH_NEXT_CONTROLLER = (FORWARDING, isr_proposals.OWNER, Stopping.OWNER)
@@ -60,11 +88,13 @@ class Node:
         jwks: Mapping[str, str] | None = None,
         own_token: str = "",
         has_features: bool = False,
+        quorum: QuorumSetup | None = None,
     ) -> None:
         self._effects: list[Effect] = []
         self._out: list[Effect] = []
         self.purgatory = Purgatory()
-        self.store = StoreCalls(self._out, lambda: self.now.mono)
+        self.quorum = self._member(quorum, config.broker_id, disk, entropy)
+        self.store = StoreCalls(self._out.append if self.quorum is None else self.quorum.submit, lambda: self.now.mono)
         self.broker = BrokerState(
             config,
             disk,
@@ -81,16 +111,21 @@ class Node:
             node=self,
         )
         broker = self.broker
-        broker.certificates, broker.has_features = certificates, has_features
+        broker.certificates, broker.has_features, broker.quorum = certificates, has_features, self.quorum
         self.replicas = broker.replicas
         given = (broker.inter_broker_listener, broker.sasl, broker.authorizer)
-        self.dispatch = Dispatch(broker, self.purgatory, self._effects, *given, is_shared=is_shared(config))
+        controllers = quorum.listeners if quorum is not None else ()
+        shared = is_shared(config)
+        self.dispatch = Dispatch(
+            broker, self.purgatory, self._effects, *given, is_shared=shared, controllers=controllers
+        )
         self.peers = Peers(
             client_id(broker.broker_id),
             self._endpoint,
             self._out,
             config.request_timeout_ms,
             sasl_login(config, entropy, lambda: broker.own_token.text),
+            dict.fromkeys(QUORUM_OWNERS, quorum.request_timeout_ms) if quorum is not None else {},
         )
         self.upkeep = Upkeep(broker, disk, self._effects, self._out)
         broker.uncleanable = self.upkeep.cleaning.uncleanable
@@ -104,6 +139,7 @@ class Node:
             self.dispatch,
             self.peers,
             *broker.woken,
+            *([self.quorum] if self.quorum is not None else []),
             self.stopping,
             self.coordinating,
             *broker.actors,
@@ -112,7 +148,23 @@ class Node:
         self._alarms = Alarms([*self._woken, *broker.pumped])
         self.now = Time(0, 0)
         self._controller = -1
-        self._owners: dict[str, Callable[[int, Any], Iterable[Effect] | None]] = {
+        self._owners = self._answers_by_owner()
+        if self.quorum is not None:
+            self.store.session_lost()  # there is none yet
+            broker.controller.office = NO_OFFICE
+
+    def _member(
+        self, setup: QuorumSetup | None, broker_id: int, disk: Disk, entropy: Callable[[int], bytes]
+    ) -> QuorumMember | None:
+        if setup is None:
+            return None
+        directories = lambda: self.broker.membership.directories  # noqa: E731 (the broker is made later)
+        return QuorumMember(setup, broker_id, disk, self._effects, entropy=entropy, directories=directories)
+
+    def _answers_by_owner(self) -> dict[str, Callable[[int, Any], Iterable[Effect] | None]]:
+        """Who gets the answers of other brokers."""
+        broker, quorum = self.broker, self.quorum
+        return {
             fetching.OWNER: lambda token, answer: broker.fetching.answered(token, answer, self.now),
             fetching.EPOCHS_OWNER: lambda token, answer: broker.fetching.epochs_answered(token, answer, self.now),
             isr_proposals.OWNER: lambda _, answer: broker.in_sync.answered(answer, self.now),
@@ -124,7 +176,11 @@ class Node:
             large_requests.OWNER: self.dispatch.part_answered,
             Stopping.OWNER: lambda _, answer: self.stopping.answered(answer, self.now),
             UNATTENDED: lambda _token, _answer: None,
+            **({} if quorum is None else {owner: partial(self._of_quorum, quorum, owner) for owner in QUORUM_OWNERS}),
         }
+
+    def _of_quorum(self, quorum: QuorumMember, owner: str, token: int, answer: Any) -> None:
+        quorum.answered(owner, token, answer, self.now)
 
     def __repr__(self) -> str:
         return f"<Node {self.broker!r}>"
@@ -132,9 +188,12 @@ class Node:
     # Inputs.
 
     def start(self, now: Time) -> list[Effect]:
-        """Open the logs. The world then opens a session with the metadata store."""
+        """Open the logs. The world then opens a session with the metadata store; with a quorum the node has its own.
+        CorruptLog if it must not be a member of the quorum with its log."""
         self._at(now)
         self.replicas.load(now)
+        if self.quorum is not None:
+            self.quorum.start(now)
         self.broker.membership.clean_epoch = self.replicas.clean_epoch
         self.upkeep.start(now)
         self.broker.token_keys.start(now)
@@ -143,23 +202,32 @@ class Node:
 
     def session_started(self, session: int, now: Time) -> list[Effect]:
         self._at(now)
+        self._session_started(session)
+        return self._finish()
+
+    def _session_started(self, session: int) -> None:
         self.store.session_started()
         self.broker.start_session(session)
-        return self._finish()
 
     def session_lost(self, now: Time) -> list[Effect]:
         self._at(now)
-        self.broker.membership.lost()
-        self._effects.extend(self.broker.controller.session_lost(now))
-        self.store.session_lost()
+        self._session_lost()
         return self._finish()
+
+    def _session_lost(self) -> None:
+        self.broker.membership.lost()
+        self._effects.extend(self.broker.controller.session_lost(self.now))
+        self.store.session_lost()
 
     def store_silent(self, now: Time) -> list[Effect]:
         """The store was silent for a whole session timeout, so another controller may have been elected."""
         self._at(now)
-        self.store.is_silent = True
-        self._effects.extend(self.broker.controller.store_silent(now))
+        self._store_silent()
         return self._finish()
+
+    def _store_silent(self) -> None:
+        self.store.is_silent = True
+        self._effects.extend(self.broker.controller.store_silent(self.now))
 
     def store_result(self, token: int, result: StoreResult, now: Time) -> list[Effect]:
         self._at(now)
@@ -168,14 +236,17 @@ class Node:
 
     def store_event(self, path: str, now: Time) -> list[Effect]:
         self._at(now)
+        self._store_event(path)
+        return self._finish()
+
+    def _store_event(self, path: str) -> None:
         self.store.is_silent = False
         self.broker.configs.changed(path)
         if self.broker.acls is not None:
             self.broker.acls.changed(path)
         self.broker.tokens.changed(path)
         self.broker.membership.event(path)
-        self._effects.extend(self.broker.controller.store_event(path, now))
-        return self._finish()
+        self._effects.extend(self.broker.controller.store_event(path, self.now))
 
     def connected(self, connection: int, listener: str, peer: str, principal: str, now: Time) -> list[Effect]:
         """Inbound connections have positive numbers; a negative one answers a `Connect`."""
@@ -189,7 +260,10 @@ class Node:
     def connect_failed(self, connection: int, reason: str, now: Time) -> list[Effect]:
         self._at(now)
         self._effects.append(Event("peer.unreachable", {"connection": connection, "reason": reason}, level="debug"))
+        target = self.peers.target_of(connection)
         self.peers.lost(connection)
+        if self.quorum is not None and reason == REFUSED and target is not None:
+            self.quorum.gone(target, now)
         return self._finish()
 
     def receive(self, connection: int, frames: Sequence[memoryview], now: Time) -> list[Effect]:
@@ -207,16 +281,24 @@ class Node:
         if connection > 0:
             self.dispatch.closed(connection)
         else:
+            target = self.peers.target_of(connection)
             self.peers.lost(connection)
+            if self.quorum is not None and target is not None:
+                self.quorum.lost_connection(target)
         return self._finish()
 
     def synced(self, token: int, now: Time) -> list[Effect]:
         self._at(now)
-        self.upkeep.synced(token, now)
+        if self.quorum is not None and token >= FIRST_QUORUM_TOKEN:
+            self.quorum.synced(token, now)
+        else:
+            self.upkeep.synced(token, now)
         return self._finish()
 
     def disk_failed(self, token: int, folder: str, reason: str, now: Time) -> list[Effect]:
         self._at(now)
+        if self.quorum is not None and (token >= FIRST_QUORUM_TOKEN or self.quorum.is_in(folder)):
+            self.quorum.disk_failed(reason)
         self.upkeep.failed(token, folder, reason, now)
         return self._finish()
 
@@ -245,6 +327,8 @@ class Node:
     def disk_full(self, folder: str, reason: str, now: Time) -> list[Effect]:
         """A `Replace` found no room; never a `Sync`."""
         self._at(now)
+        if self.quorum is not None and self.quorum.is_in(folder):
+            self.quorum.disk_failed(reason)
         self.upkeep.full(folder, reason)
         return self._finish()
 
@@ -290,6 +374,8 @@ class Node:
                 self._carry_out()
             elif self.peers.answers or self.dispatch.own_answers:
                 self._hand_down()
+            elif self.quorum is not None and self.quorum.news:
+                self._take_news(self.quorum)
             elif self.replicas.changed:
                 self._answer_waits_of_changed()
             else:
@@ -300,6 +386,8 @@ class Node:
                 self.broker.fetching.pump(self.now)
                 if self.replicas.truncated:
                     self.upkeep.jobs.note_truncation()
+                if self.quorum is not None:
+                    self.quorum.pump(self.now)
                 if not (self._effects or self.dispatch.own_answers or self.replicas.changed):
                     break
         self.dispatch.flush(self._out)
@@ -309,6 +397,28 @@ class Node:
                 self.broker.event_log.note(effect, self.now)
         self._out.clear()
         return out
+
+    def _take_news(self, quorum: QuorumMember) -> None:
+        """What happened in the quorum, in order: as if the world had said it."""
+        news, quorum.news[:] = list(quorum.news), []
+        controller = self.broker.controller
+        for each in news:
+            match each:
+                case SessionStarted(session):
+                    quorum.accept(session)
+                    self._session_started(session)
+                case SessionLost():
+                    self._session_lost()
+                case Silent():
+                    self._store_silent()
+                case Changed(path):
+                    self._store_event(path)
+                case Result(token, result):
+                    self.store.result(token, result)
+                case OfficeTaken(epoch):
+                    self._effects.extend(controller.take_office(epoch, self.now))
+        if quorum.office == controller.refused_office != NO_OFFICE:
+            quorum.resign(self.now)
 
     def _follow_controller(self, leader: int) -> None:
         """Drop the requests to the former controller, so that their owners send them to the next one: the former may
@@ -340,6 +450,8 @@ class Node:
         broker = self.broker
         target = broker.controller.leader_id if ask.target == CONTROLLER else ask.target
         version = broker.forwarding.version(ask.token) if ask.owner == FORWARDING else None
+        if ask.owner == FETCHES:
+            version = METADATA_FETCH_VERSION
         if target != broker.broker_id:
             self.peers.send(PeerRequest(target, ask.request, ask.owner, ask.token), version, self.now.mono)
         elif ask.target == CONTROLLER and not broker.controller.leading:
@@ -444,14 +556,19 @@ class Node:
     def broker_moved(self, broker_id: int) -> None:
         self.peers.drop(broker_id)  # no answer will come from its former address
 
-    def _endpoint(self, broker_id: int) -> Endpoint | None:
-        """The address of a broker; the controller here knows a new broker before any metadata is pushed."""
+    def _endpoint(self, broker_id: int, owner: str) -> Endpoint | None:
+        """The address of a broker; the controller here knows a new broker before any metadata is pushed. Requests of
+        the quorum go to another listener."""
+        if self.quorum is not None and owner in QUORUM_OWNERS and (found := self.quorum.endpoint(broker_id)):
+            return found
         known = self.broker.image.brokers.get(broker_id)
         known_endpoint = known.endpoints.get(self.broker.inter_broker_listener) if known else None
         return self.broker.controller.endpoint(broker_id) or known_endpoint
 
     def _close(self) -> None:
         self.upkeep.close()
+        if self.quorum is not None:
+            self.quorum.close()
         self.replicas.close(self.broker.membership.proven_epoch)
 
     def check_invariants(self) -> None:

@@ -10,7 +10,7 @@ broker for a while, which doubles with each failure.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -37,7 +37,24 @@ LOGIN = 0
 Login = Callable[[], tuple[str, Generator[bytes, bytes, None]]]
 """→ the mechanism, and the exchange: yields what this broker sends, is sent what the other answers."""
 
-VERSIONS = {0: 12, 1: 17, 4: 7, 5: 4, 6: 8, 7: 3, 19: 7, 23: 4, 24: 5, 27: 2, 56: 3}
+VERSIONS = {
+    0: 12,
+    1: 17,
+    4: 7,
+    5: 4,
+    6: 8,
+    7: 3,
+    18: 3,
+    19: 7,
+    23: 4,
+    24: 5,
+    27: 2,
+    52: 2,
+    53: 1,
+    54: 1,
+    56: 3,
+    10001: 0,
+}
 """The versions that brokers use among themselves; forwarded requests keep their own."""
 
 
@@ -84,22 +101,25 @@ class Answer(NamedTuple):
 
 
 class Peers:
-    """All channels of a broker. `find` gives a broker's inter-broker endpoint, None while it is not known. `login` is
-    given where brokers use SASL among themselves."""
+    """All channels of a broker. `find` gives where a broker is reached by an owner's requests, None while that is not
+    known. `login` is given where brokers use SASL among themselves. `timeouts` are those of owners with their own, in
+    milliseconds."""
 
     def __init__(
         self,
         client_id: str,
-        find: Callable[[int], Endpoint | None],
+        find: Callable[[int, str], Endpoint | None],
         effects: list[Effect],
         timeout_ms: int,
         login: Login | None = None,
+        timeouts: Mapping[str, int] = {},
     ) -> None:
         self._client_id = client_id
         self._login = login
         self._find = find
         self._effects = effects
         self._timeout_ms = timeout_ms
+        self._timeouts = timeouts
         self._channels: dict[tuple[int, str], Channel] = {}
         self._by_connection: dict[int, Channel] = {}
         self._last_connection = 0
@@ -126,7 +146,7 @@ class Peers:
             channel.queue.append((ask.request, version, ask.token))
 
     def _connect(self, target: int, owner: str, now: int) -> Channel | None:
-        endpoint = self._find(target)
+        endpoint = self._find(target, owner)
         failures = self._failures.get(target)
         if endpoint is None or (failures is not None and now < failures.until):
             return None
@@ -140,7 +160,7 @@ class Peers:
     def _send(self, channel: Channel, request: Any, version: int, token: int, now: int) -> None:
         channel.correlation_id = (channel.correlation_id + 1) & 0x7FFFFFFF
         key: int = request.__key__
-        deadline = now + self._timeout_ms
+        deadline = now + self._timeouts.get(channel.owner, self._timeout_ms)
         channel.sent.append(Sent(channel.correlation_id, key, version, token, deadline))
         if deadline < self.alarm.at:
             self.alarm.set(deadline)
@@ -220,6 +240,11 @@ class Peers:
             self._log_in(channel, response, now)
             return
         yield Answer(channel.owner, sent.token, response)
+
+    def target_of(self, connection: int) -> int | None:
+        """Whom the connection leads to, or would."""
+        channel = self._by_connection.get(connection)
+        return None if channel is None else channel.target
 
     def lost(self, connection: int) -> None:
         """The connection failed or broke: its requests get no answer."""

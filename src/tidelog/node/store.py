@@ -3,19 +3,19 @@
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from tidelog.effects import Effect, Store
+from tidelog.effects import Store
 from tidelog.ports import Operation, StoreResult
 
 UNKNOWN = StoreResult("unknown")
 
 
 class StoreCalls:
-    """Submissions under way. `out` takes the `Store` effects. Between two sessions they wait for the next one: the
+    """Submissions under way. `send` takes the `Store` effects. Between two sessions they wait for the next one: the
     world could only answer `unknown`, and retries would never end. `is_silent`: the world reported silence, and nothing
     was heard since; `mono` is the time, in milliseconds."""
 
-    def __init__(self, out: list[Effect], mono: Callable[[], int] = lambda: 0) -> None:
-        self._out = out
+    def __init__(self, send: Callable[[Store], None], mono: Callable[[], int] = lambda: 0) -> None:
+        self._send = send
         self._mono = mono
         self.is_silent = False
         self._since: dict[int, int] = {}
@@ -30,7 +30,7 @@ class StoreCalls:
         token = next(self._tokens)
         self._then[token] = then
         self._since[token] = self._mono()
-        (self._out if self._held is None else self._held).append(Store(token, tuple(operations)))
+        (self._send if self._held is None else self._held.append)(Store(token, tuple(operations)))
 
     def result(self, token: int, result: StoreResult) -> None:
         self.is_silent = self.is_silent and result.outcome == "unknown"
@@ -51,7 +51,8 @@ class StoreCalls:
     def session_started(self) -> None:
         self.is_silent = False
         held, self._held = self._held, None
-        self._out.extend(held or ())
+        for store in held or ():
+            self._send(store)
 
     def session_lost(self) -> None:
         """Whatever was under way may or may not have happened."""

@@ -162,10 +162,11 @@ class Replica:
     def read(self, offset: int, max_bytes: int) -> FileSlice | None:
         return self.log.read(offset, max_bytes, self.end, at_least_one=True)
 
-    def committed(self, offset: int) -> Iterator[Committed]:
-        """The committed batches from the one at `offset` on. Raises CorruptLog at one that is damaged."""
+    def committed(self, offset: int, max_bytes: int = _MAX_BATCH) -> Iterator[Committed]:
+        """The committed batches from the one at `offset` on; so many bytes are read at once, or one batch. Raises
+        CorruptLog at one that is damaged."""
         while offset < self.high_watermark:
-            piece = self.log.read(offset, _MAX_BATCH, self.high_watermark, at_least_one=True)
+            piece = self.log.read(offset, max_bytes, self.high_watermark, at_least_one=True)
             if piece is None:
                 return
             content = piece.file.read(piece.position, piece.length)

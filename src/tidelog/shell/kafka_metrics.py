@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 
-from tidelog.api.registry import APIS
 from tidelog.errors import DiskFailed
 from tidelog.model import NO_LEADER
 from tidelog.node.dispatch import Dispatch
@@ -19,6 +18,7 @@ from tidelog.node.node import Node
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
 from tidelog.shell.connections.arrivals import Arrivals
+from tidelog.wire.messages import SCHEMAS
 
 RUNNING = 3
 PARTITION = ("topic", "partition")
@@ -177,7 +177,7 @@ def _controller(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
 
 def _requests(dispatch: Dispatch) -> Iterator[Metric]:
     """kafka.network:type=RequestMetrics, by API. A request that was not throttled counts as one of 0 ms."""
-    names = [(key, (APIS[key].name,), count) for key, count in dispatch.requests.items()]
+    names = [(key, (SCHEMAS[key].name,), count) for key, count in dispatch.requests.items()]
     billing, labels = dispatch.billing, ("request",)
     received = [(name, count) for _, name, count in names]
     yield counters("kafka_network_requestmetrics_requests", "Requests received, by API.", labels, received)

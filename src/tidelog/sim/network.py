@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
+from tidelog.effects import REFUSED
 from tidelog.wire.frames import Buffers, FrameReader
 
 FRAME_LIMIT = 100 * 1024 * 1024
@@ -157,7 +158,7 @@ class Network:
         if target is not None and self.is_blocked(party.name, target.party.name):
             self.clock.after(self.weather.connect_timeout, lambda: party.connect_failed(number, "timed out"))
         elif target is None or (party.name, target.party.name) in self.refused:
-            self.clock.after(self.delay(), lambda: party.connect_failed(number, "refused"))
+            self.clock.after(self.delay(), lambda: party.connect_failed(number, REFUSED))
         else:
             self._link(party, number, target)
 

@@ -7,7 +7,7 @@ import re
 from functools import cache
 
 from tidelog.api.context import Context
-from tidelog.api.registry import APIS
+from tidelog.api.registry import APIS, CONTROLLER_APIS
 from tidelog.controller.features import ELR, FIXED, finalized
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.features import (
@@ -32,15 +32,8 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
     if context.version >= 3 and not _is_named(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = context.broker.image
-    among_brokers = context.listener == context.broker.inter_broker_listener
     return ApiVersionsResponse(
-        api_keys=_served(
-            among_brokers=among_brokers,
-            to_ours=request.client_software_name == OURS,
-            sasl=context.broker.has_sasl,
-            authorizer=context.broker.has_authorizer,
-            features=context.broker.has_features,
-        ),
+        api_keys=_served_here(context, to_ours=request.client_software_name == OURS),
         supported_features=[
             SupportedFeatureKey(name=feature.name, min_version=feature.low, max_version=feature.high)
             for feature in ((ELR, *FIXED) if context.broker.has_features else FIXED)
@@ -52,6 +45,27 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
             for name, level in finalized(image.features).items()
         ],
     )
+
+
+def _served_here(context: Context, *, to_ours: bool) -> list[ApiVersion]:
+    broker = context.broker
+    if broker.quorum is not None and context.listener in broker.quorum.listeners:
+        return _served_by_controllers()
+    return _served(
+        among_brokers=context.listener == broker.inter_broker_listener,
+        to_ours=to_ours,
+        sasl=broker.has_sasl,
+        authorizer=broker.has_authorizer,
+        features=broker.has_features,
+    )
+
+
+@cache
+def _served_by_controllers() -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)
+        for api in CONTROLLER_APIS.values()
+    ]
 
 
 @cache

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidelog.effects import REFUSED
 from tidelog.shell.thread_pool import ThreadPool
 
 Done = Callable[[socket.socket | str], None]
@@ -102,7 +103,7 @@ class Dialer:
             self._close_socket(attempt)
             self._try_next(attempt)
         else:
-            self._complete(attempt, os.strerror(code))
+            self._complete(attempt, REFUSED if code == errno.ECONNREFUSED else os.strerror(code))
 
     def _complete(self, attempt: DialAttempt, result: socket.socket | str) -> None:
         if self._attempts.pop(attempt.number, None) is attempt:

@@ -119,6 +119,7 @@ _TABLE = (
     (81, "RemoveRaftVoter", "cluster.quorum_voters", 0, 0, 0),
     (82, "UpdateRaftVoter", "cluster.quorum_voters", 0, 0, 0),
     (10000, "BrokerReport", "cluster.brokers", 0, 0, 0),
+    (10001, "MetadataWrite", "cluster.metadata_write", 0, 0, 0),
 )
 
 

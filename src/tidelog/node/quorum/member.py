@@ -1,0 +1,453 @@
+"""This node as a member of the metadata quorum: inputs of the node → the quorum, the tree, and what the node must know.
+
+Every input goes through `_give`: the replica acts first, then what it committed is applied, then the leader does what
+its office requires, and at last this node's changes are sent. What the node must know of comes as `news`, in order; the
+node takes it at the end of its turn, so that nothing is called back from within.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+from tidelog.alarms import Alarm
+from tidelog.controller import tree
+from tidelog.controller.controller import NO_OFFICE
+from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Stop, Store, Sync
+from tidelog.errors import CorruptLog, DiskFailed, ErrorCode, ProtocolViolation
+from tidelog.model import Endpoint, Time, earliest
+from tidelog.node.quorum.local_tree import LocalTree, Outcome
+from tidelog.node.quorum.office import Office
+from tidelog.node.quorum.setup import QuorumSetup
+from tidelog.node.quorum.tree_writes import Results, TreeWrites
+from tidelog.ports import Disk, StoreResult
+from tidelog.quorum.outbox import FETCHES, VOTES
+from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.records import (
+    NO_SESSION,
+    RecordTooLarge,
+    SessionEnded,
+    SessionOpened,
+    TreeChanges,
+    decode,
+)
+from tidelog.quorum.replica import Replica, config_of
+from tidelog.quorum.state_file import load_state
+from tidelog.quorum.states import Leader
+from tidelog.quorum.voters import VoterKey
+from tidelog.wire.messages.cluster.features import ApiVersionsRequest
+from tidelog.wire.messages.cluster.metadata_write import MetadataWriteRequest, MetadataWriteResponse
+from tidelog.wire.messages.records.fetch import FetchRequest
+
+WRITES, PROBES = "quorum-write", "quorum-probe"
+OWNERS = (VOTES, FETCHES, WRITES, PROBES)
+"""The owners of its requests to other nodes."""
+FETCH_VERSION = 18
+FIRST_TOKEN = 1 << 60
+"""Tokens of its syncs and files: no other part of the node has such."""
+WORK_A_TURN = 1_000
+"""Changes of the tree that one turn applies, about 5 ms; a batch is never split."""
+
+
+class SessionStarted(NamedTuple):
+    session: int
+
+
+class SessionLost(NamedTuple):
+    pass
+
+
+class Silent(NamedTuple):
+    """No leader was heard of for a whole session timeout."""
+
+
+class Changed(NamedTuple):
+    """A watched path of the tree."""
+
+    path: str
+
+
+class Result(NamedTuple):
+    token: int
+    result: StoreResult
+
+
+class OfficeTaken(NamedTuple):
+    """This node leads the quorum in this epoch (NO_OFFICE: not any more), and so must be the controller."""
+
+    epoch: int
+
+
+News = SessionStarted | SessionLost | Silent | Changed | Result | OfficeTaken
+
+
+class QuorumMember:
+    """`directories` are the IDs of the node's present log directories. `machine` is its replica, from `start` on."""
+
+    def __init__(
+        self,
+        setup: QuorumSetup,
+        broker_id: int,
+        disk: Disk,
+        effects: list[Effect],
+        *,
+        entropy: Callable[[int], bytes],
+        directories: Callable[[], Collection[bytes]],
+    ) -> None:
+        self.setup = setup
+        self.machine: Quorum | None = None
+        self.local = LocalTree()
+        self.news: list[News] = []
+        self.session = self._accepted = NO_SESSION
+        self.alarm = Alarm()
+        self._broker_id = broker_id
+        self._disk = disk
+        self._effects = effects
+        self._entropy = entropy
+        self._directories = directories
+        self._incarnation = entropy(16)
+        self._writes = TreeWrites(lambda store: self.local.watches.answer(self.local.tree, store.operations))
+        self._office = Office(broker_id, setup.session_timeout_ms, setup.cluster_id, setup.founding)
+        self._heard_at = 0
+        """When a leader was heard of last (monotonic ms)."""
+        self._is_silent = False
+        self._behind_since: int | None = None
+        """There is more to apply than one turn does."""
+        self._has_failed = False
+        self._is_waiting = False
+        """For the end of a session of another process with this node's number."""
+
+    def __repr__(self) -> str:
+        return f"QuorumMember({self.machine}, {self.local}, session {self.session})"
+
+    @property
+    def listeners(self) -> frozenset[str]:
+        return self.setup.listeners
+
+    @property
+    def office(self) -> int:
+        """The epoch in which this node leads, NO_OFFICE if it does not."""
+        return self._office.epoch
+
+    @property
+    def next_deadline(self) -> int | None:
+        machine = self.machine
+        if machine is None or self._has_failed:
+            return None
+        return earliest(
+            machine.next_deadline,
+            self._writes.retry_at,
+            self._office.next_deadline,
+            None if self._is_silent else self._heard_at + self.setup.session_timeout_ms,
+            self._behind_since,
+        )
+
+    def endpoint(self, node: int) -> Endpoint | None:
+        """Where the node's controller is reached."""
+        return self.setup.endpoints.get(node)
+
+    # Inputs
+
+    def start(self, now: Time) -> None:
+        """Open the log. CorruptLog if this node must not vote with it."""
+        setup = self.setup
+        replica = Replica.open(self._disk, setup.folder, setup.voters, config_of(), now)
+        self.machine = Quorum(
+            VoterKey(self._broker_id, setup.directory),
+            setup.cluster_id,
+            replica,
+            load_state(self._disk, setup.folder),
+            dice=self._dice,
+            options=setup.options,
+            bootstrap=tuple(setup.endpoints),
+        )
+        self._heard_at = now.mono
+        self._give(now, self.machine.start)
+
+    def _dice(self, low: int, high: int) -> int:
+        return low + int.from_bytes(self._entropy(8)) % (high - low + 1)
+
+    def request(self, token: int, request: Any, now: Time) -> None:
+        """A request on the listener of this node's controller; answered by `Reply`."""
+        assert self.machine is not None
+        if isinstance(request, MetadataWriteRequest):
+            code = self._accept(request)
+            if code == ErrorCode.NONE:
+                code = self._append(request.values, now)
+            self._effects.append(Reply(token, MetadataWriteResponse(error_code=code)))
+            return
+        self._give(now, self.machine.request, token, request)
+        if isinstance(request, FetchRequest):
+            self._renew(request.replica_state.replica_id, now)
+
+    def answered(self, owner: str, token: int, response: Any, now: Time) -> None:
+        """The answer to a request of this node; None if it cannot come."""
+        assert self.machine is not None
+        if owner == PROBES:
+            return
+        if owner == WRITES:
+            self._delivered(token, response, now)
+            return
+        if owner == FETCHES and response is not None and not response.error_code:
+            self._heard(now)
+        self._give(now, self.machine.answered, token, response)
+
+    def synced(self, token: int, now: Time) -> None:
+        assert self.machine is not None
+        self._give(now, self.machine.synced, token - FIRST_TOKEN)
+
+    def wake(self, now: Time) -> None:
+        assert self.machine is not None
+        if not self._is_silent and now.mono >= self._heard_at + self.setup.session_timeout_ms:
+            self._is_silent = True
+            self.news.append(Silent())
+        self._give(now, self.machine.wake)
+
+    def gone(self, node: int, now: Time) -> None:
+        """A connection to the node was refused: its process is dead, or was."""
+        if self.machine is None:
+            return
+        if self._office.epoch != NO_OFFICE and (ended := self._office.gone(self.local.tree, node)):
+            self._effects.append(Event("quorum.broker_gone", {"broker": node}))
+            self._append(ended, now)
+        self._give(now, self.machine.gone, node)
+
+    def lost_connection(self, node: int) -> None:
+        """A connection to the node broke: if its process is dead, a new one is refused."""
+        if node in self._office.watched(self.local.tree):
+            self._effects.append(PeerRequest(node, _probe(), PROBES, 0))
+
+    def resign(self, now: Time) -> None:
+        """Leave the office: the voters elect another leader."""
+        assert self.machine is not None
+        self._give(now, self.machine.resign)
+
+    def accept(self, session: int) -> None:
+        """The node knows this session: what it submits from now on is meant for it."""
+        self._accepted = session
+
+    def submit(self, store: Store) -> None:
+        """Operations of the node; their result comes as news, in order of submission. What is meant for a session that
+        is over has none: the loss of the session answers it."""
+        if self._accepted != self.session:
+            return
+        try:
+            self._report(self._writes.submit(self.session, store))
+        except RecordTooLarge as error:
+            self._effects.append(Event("quorum.refused", {"reason": str(error)}, level="error"))
+            self.news.append(Result(store.token, StoreResult("conflict", failed=len(store.operations) - 1)))
+
+    def disk_failed(self, reason: str) -> None:
+        """What is not durable must not be acknowledged, and a failed fsync is never repeated: the process ends."""
+        if not self._has_failed:
+            self._has_failed = True
+            self.alarm.set(None)
+            self._effects.append(Stop(f"The metadata log failed: {reason}."))
+
+    def pump(self, now: Time) -> None:
+        """Send the changes that were submitted in this turn."""
+        if self.machine is not None and not self._has_failed:
+            self._guard(now, self._send)
+
+    def is_in(self, folder: str) -> bool:
+        """Whether the metadata log is in this log directory."""
+        return self.setup.folder.startswith(f"{folder}/")
+
+    def close(self) -> None:
+        if self.machine is not None and not self._has_failed:
+            self.machine.replica.close()
+
+    # Carrying out
+
+    def _give(self, now: Time, function: Callable[..., Any], *arguments: Any) -> None:
+        if not self._has_failed:
+            self._guard(now, self._step, function, arguments)
+
+    def _guard(self, now: Time, work: Callable[..., None], *arguments: Any) -> None:
+        try:
+            work(now, *arguments)
+        except (DiskFailed, CorruptLog) as failure:
+            self.disk_failed(str(failure))
+            return
+        self.alarm.set(self.next_deadline)
+
+    def _step(self, now: Time, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        function(*arguments, now)
+        self._carry_out()
+        self._apply(now)
+        self._lead(now)
+        self._open_session()
+        self._send(now)
+
+    def _carry_out(self) -> None:
+        """The replica's effects; its tokens among those of the node."""
+        assert self.machine is not None
+        for effect in self.machine.effects():
+            match effect:
+                case Sync(token, files):
+                    self._effects.append(Sync(FIRST_TOKEN + token, files))
+                case Replace(token, path, content):
+                    self._effects.append(Replace(FIRST_TOKEN + token, path, content))
+                case _:
+                    self._effects.append(effect)
+
+    def _append(self, values: Collection[bytes], now: Time) -> ErrorCode:
+        """As leader."""
+        machine = self.machine
+        assert machine is not None
+        if not isinstance(machine.state, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if values:
+            self._give(now, lambda now: machine.append(list(values), now))
+        return ErrorCode.NONE
+
+    # The tree
+
+    def _apply(self, now: Time) -> None:
+        assert self.machine is not None
+        work = 0
+        for outcomes in self.local.advance(self.machine.replica):
+            for outcome in outcomes:
+                self._take(outcome, now)
+                work += outcome.work
+            self.news += [Changed(path) for path in self.local.watches.events()]
+            if work >= WORK_A_TURN:
+                break
+        self._behind_since = now.mono if self.local.is_behind(self.machine.replica) else None
+
+    def _take(self, outcome: Outcome, now: Time) -> None:
+        offset, record, applied = outcome
+        match record:
+            case TreeChanges(session, number) if session == self.session != NO_SESSION:
+                self._report(self._writes.applied(number, applied.store_result()))
+            case SessionOpened(broker_id, incarnation):
+                if applied.verdict == "ok" and offset in self.local.tree.sessions:
+                    self._office.opened(offset, record, now.mono)
+                if broker_id == self._broker_id:
+                    self._follow_session()
+                    if incarnation == self._incarnation:
+                        self._writes.opened()
+            case SessionEnded(session):
+                self._office.ended(session)
+                self._follow_session()
+
+    def _follow_session(self) -> None:
+        """The node's session is that of this process, whichever of its records opened it."""
+        found = self.local.tree.session_of(self._broker_id)
+        session = found.session if found is not None and found.incarnation == self._incarnation else NO_SESSION
+        if self.session not in (NO_SESSION, session):
+            self._writes.session_over()
+            self.local.end_watches()
+            self.news.append(SessionLost())
+        if session not in (NO_SESSION, self.session):
+            self.news.append(SessionStarted(session))
+        self.session = session
+
+    def _open_session(self) -> None:
+        """Request a session, unless another process with this number has one: a session of this folder's former
+        process is replaced at once."""
+        found = self.local.tree
+        if self.session or self._writes.is_opening or self._behind_since is not None:
+            return
+        if tree.CLUSTER_ID not in found.nodes:
+            return
+        own = tuple(sorted(self._directories()))
+        former = found.session_of(self._broker_id)
+        if former is not None and not set(own) & set(former.log_dirs):
+            if not self._is_waiting:
+                self._is_waiting = True
+                fields = {"broker": self._broker_id, "session": former.session}
+                self._effects.append(Event("quorum.duplicate_broker", fields, level="warning"))
+            return
+        self._is_waiting = False
+        replaces = former.session if former is not None else NO_SESSION
+        self._writes.open(SessionOpened(self._broker_id, self._incarnation, own, replaces, ()))
+
+    def _report(self, results: Results) -> None:
+        self.news += [Result(token, result) for token, result in results]
+
+    # Changes of this node
+
+    def _send(self, now: Time) -> None:
+        machine = self.machine
+        assert machine is not None
+        leader, epoch = machine.standing
+        if leader == self._broker_id and self._office.epoch != epoch:
+            return
+        values = self._writes.take(leader, epoch, now.mono)
+        if not values:
+            return
+        if leader == self._broker_id:
+            self._writes.delivered(epoch)
+            machine.append(values, now)
+            self._carry_out()
+        else:
+            request = MetadataWriteRequest(
+                cluster_id=self.setup.cluster_id, node_id=self._broker_id, leader_epoch=epoch, values=list(values)
+            )
+            self._effects.append(PeerRequest(leader, request, WRITES, epoch))
+
+    def _delivered(self, epoch: int, response: MetadataWriteResponse | None, now: Time) -> None:
+        if response is not None and response.error_code == ErrorCode.NONE:
+            self._writes.delivered(epoch)
+        else:
+            self._writes.failed(epoch, now.mono + self.setup.options.retry_backoff_ms)
+        self.pump(now)
+
+    def _accept(self, request: MetadataWriteRequest) -> ErrorCode:
+        """Whether this node appends what another one sent."""
+        assert self.machine is not None
+        if request.cluster_id != self.setup.cluster_id:
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        if self._office.epoch == NO_OFFICE or request.leader_epoch != self._office.epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        try:
+            kinds = {type(decode(value)) for value in request.values}
+        except ProtocolViolation:
+            return ErrorCode.INVALID_REQUEST
+        return ErrorCode.NONE if kinds <= {TreeChanges, SessionOpened, SessionEnded} else ErrorCode.INVALID_REQUEST
+
+    # Leading
+
+    def _lead(self, now: Time) -> None:
+        machine = self.machine
+        assert machine is not None
+        state = machine.state
+        if self._office.epoch != NO_OFFICE and not (isinstance(state, Leader) and machine.epoch == self._office.epoch):
+            self._office.end()
+            self.news.append(OfficeTaken(NO_OFFICE))
+        if not isinstance(state, Leader):
+            return
+        self._heard(now)
+        if self._office.epoch == NO_OFFICE:
+            if self.local.applied <= state.epoch_start:
+                return
+            values = self._office.begin(machine.epoch, self.local.tree, now.mono)
+            self.news.append(OfficeTaken(machine.epoch))
+            for broker in self._office.watched(self.local.tree):
+                self._effects.append(PeerRequest(broker, _probe(), PROBES, 0))
+        else:
+            values = self._office.over(now.mono)
+        if values:
+            machine.append(values, now)
+            self._carry_out()
+
+    def _renew(self, node: int, now: Time) -> None:
+        machine = self.machine
+        assert machine is not None
+        if self._office.epoch == NO_OFFICE or not isinstance(machine.state, Leader):
+            return
+        observed = machine.state.observers.get(node)
+        if now.mono in (machine.state.fetched_at.get(node), observed[1] if observed else None):
+            self._office.fetched(self.local.tree, node, now.mono)
+            self.alarm.set(self.next_deadline)
+
+    def _heard(self, now: Time) -> None:
+        """Of a leader. After a silence, who is the controller must be read again."""
+        self._heard_at = now.mono
+        if self._is_silent:
+            self._is_silent = False
+            self.news.append(Changed(tree.CONTROLLER))
+
+
+def _probe() -> ApiVersionsRequest:
+    """Any answer will do: the connection is what counts."""
+    return ApiVersionsRequest(client_software_name="tidelog", client_software_version="0")

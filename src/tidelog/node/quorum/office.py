@@ -1,0 +1,83 @@
+"""What the leader of the quorum does for the cluster: it founds it, and ends the sessions of brokers.
+
+A session lasts as long as its broker fetches the metadata log, which it does at least every half second: a fetch proves
+that the broker's event loop runs and, on a voter, that its disk syncs, so no other heartbeat is needed. A broker learns
+from the log that its session has ended. The leader's own session has no lease: a leader that no majority fetches from
+resigns.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from tidelog.controller import tree
+from tidelog.controller.controller import NO_OFFICE
+from tidelog.ports import Change, Create
+from tidelog.quorum.leases import Leases
+from tidelog.quorum.records import NO_SESSION, SessionEnded, SessionOpened, TreeChanges, encode
+from tidelog.quorum.tree import Tree
+
+LEASE_OVER, GONE = "lease over", "process gone"
+
+
+class Office:
+    """`epoch` is that of the quorum while this node leads it and knows all that earlier leaders committed."""
+
+    def __init__(self, broker_id: int, term_ms: int, cluster_id: str, founding: Sequence[Change]) -> None:
+        self.epoch = NO_OFFICE
+        self._broker_id = broker_id
+        self._leases = Leases(term_ms)
+        self._founding = TreeChanges(
+            NO_SESSION, 0, (Create(tree.CLUSTER_ID, tree.format_cluster_id(cluster_id)), *founding)
+        )
+
+    def __repr__(self) -> str:
+        return f"Office({self.epoch}, {self._leases})"
+
+    @property
+    def next_deadline(self) -> int | None:
+        return self._leases.deadline if self.epoch != NO_OFFICE else None
+
+    def begin(self, epoch: int, found: Tree, now: int) -> list[bytes]:
+        """All brokers get a full term. The records to append."""
+        self.epoch = epoch
+        sessions = [each.session for each in found.sessions.values() if each.broker_id != self._broker_id]
+        self._leases.start(sessions, now)
+        return [] if tree.CLUSTER_ID in found.nodes else [encode(self._founding)]
+
+    def end(self) -> None:
+        self.epoch = NO_OFFICE
+        self._leases.start((), 0)
+
+    def opened(self, offset: int, record: SessionOpened, now: int) -> None:
+        """The session with this offset began."""
+        if self.epoch != NO_OFFICE:
+            self._leases.drop(record.replaces)
+            if record.broker_id != self._broker_id:
+                self._leases.grant(offset, now)
+
+    def ended(self, session: int) -> None:
+        self._leases.drop(session)
+
+    def fetched(self, found: Tree, broker_id: int, now: int) -> None:
+        """The broker fetches the metadata log."""
+        session = found.session_of(broker_id)
+        if session is not None:
+            self._leases.renew(session.session, now)
+
+    def gone(self, found: Tree, broker_id: int) -> list[bytes]:
+        """The broker's process is dead. The records to append."""
+        session = found.session_of(broker_id)
+        if session is None or session.session not in self._leases:
+            return []
+        self._leases.drop(session.session)
+        return [encode(SessionEnded(session.session, GONE))]
+
+    def over(self, now: int) -> list[bytes]:
+        """The records that end the sessions whose leases are over."""
+        if self.epoch == NO_OFFICE:
+            return []
+        return [encode(SessionEnded(session, LEASE_OVER)) for session in self._leases.over(now)]
+
+    def watched(self, found: Tree) -> Iterator[int]:
+        """The brokers whose end this node must notice."""
+        if self.epoch != NO_OFFICE:
+            yield from (each.broker_id for each in found.sessions.values() if each.session in self._leases)

@@ -1,0 +1,26 @@
+"""What a node must know to be a member of the metadata quorum."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tidelog.model import Endpoint
+from tidelog.ports import Change
+from tidelog.quorum.quorum import Options
+from tidelog.quorum.voters import Voters
+
+
+class QuorumSetup(NamedTuple):
+    """`folder` has the metadata log, `directory` is the ID of the log directory around it. `voters` vote where the log
+    does not say who does; `endpoints` are theirs, by node. `listeners` are those of this node's controller. `founding`
+    is what the first leader writes into the empty tree, in one multi. Times in milliseconds."""
+
+    cluster_id: str
+    folder: str
+    directory: bytes
+    voters: Voters
+    endpoints: Mapping[int, Endpoint]
+    listeners: frozenset[str] = frozenset()
+    founding: Sequence[Change] = ()
+    options: Options = Options()
+    request_timeout_ms: int = 2_000
+    session_timeout_ms: int = 9_000

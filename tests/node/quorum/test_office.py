@@ -1,0 +1,114 @@
+"""The leader of the metadata quorum is the controller: taking office, losing it, and what survives."""
+
+from tests.node.quorum.quorum_cluster import QuorumCluster
+from tidelog.controller import tree
+from tidelog.ports import Create, Delete, Read, Write
+
+
+def test_three_brokers_elect_a_leader_who_is_the_controller():
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    leader = cluster.controller()
+    member = cluster.nodes[leader].quorum
+    assert member.office == member.machine.epoch == cluster.nodes[leader].broker.controller.epoch
+    for number in range(3):
+        nodes = cluster.tree(number).nodes
+        assert tree.parse_controller(nodes[tree.CONTROLLER].data) == leader
+        assert nodes[tree.CONTROLLER].session == 0
+        assert tree.parse_controller_epoch(nodes[tree.CONTROLLER_EPOCH].data) == member.office
+
+
+def test_a_change_of_a_follower_is_answered_there_and_seen_by_all():
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    follower = next(number for number in range(3) if number != cluster.controller())
+    written = cluster.submit(follower, Create("/cluster/x", b"1"))
+    read = cluster.submit(follower, Read("/cluster/x"))  # submitted later, so it sees the change
+    cluster.wait(lambda: read)
+    assert (written[0].outcome, read[0].values[0].data) == ("ok", b"1")
+    refused = cluster.submit(follower, Write("/cluster/x", b"2", 7))
+    cluster.wait(lambda: refused)
+    assert refused[0].outcome == "conflict"
+    cluster.run(1_000)
+    assert {cluster.tree(number).nodes["/cluster/x"].data for number in range(3)} == {b"1"}
+
+
+def test_after_the_controller_is_killed_another_one_leads_at_once_and_the_broker_is_gone():
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    before = cluster.controller()
+    epoch = cluster.nodes[before].quorum.office
+    cluster.kill(before)
+    took = cluster.settle()
+    assert took <= 500, took
+    after = cluster.controller()
+    assert after != before
+    assert cluster.nodes[after].quorum.office > epoch
+    assert tree.broker_path(before) not in cluster.tree(after).nodes
+
+
+def test_the_session_of_a_killed_follower_ends_at_once():
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    follower = next(number for number in range(3) if number != cluster.controller())
+    cluster.kill(follower)
+    assert cluster.settle() <= 200
+
+
+def test_all_brokers_come_back_with_what_was_written():
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    written = cluster.submit(1, Create("/cluster/x", b"kept"))
+    cluster.wait(lambda: written)
+    for number in range(3):
+        cluster.kill(number)
+    cluster.start()
+    cluster.settle()
+    assert {cluster.tree(number).nodes["/cluster/x"].data for number in range(3)} == {b"kept"}
+
+
+def test_a_restarted_broker_replaces_its_own_session_at_once():
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    follower = next(number for number in range(3) if number != cluster.controller())
+    before = cluster.nodes[follower].broker.broker_epoch
+    cluster.kill(follower)
+    cluster.start(follower)
+    cluster.wait(lambda: cluster.nodes[follower].broker.broker_epoch > before, within_ms=1_000)
+    cluster.settle()
+
+
+def test_removing_the_node_of_the_controller_makes_it_resign():
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    before = cluster.nodes[cluster.controller()].quorum.office
+    removed = cluster.submit(0, Delete(tree.CONTROLLER))
+    cluster.wait(lambda: removed)
+    cluster.wait(lambda: any(node.quorum.office > before for node in cluster.nodes.values()))
+    cluster.settle()
+
+
+def test_without_a_majority_nothing_is_acknowledged_and_everything_goes_on_afterwards():
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    leader = cluster.controller()
+    others = [number for number in range(3) if number != leader]
+    for number in others:
+        cluster.kill(number)
+    written = cluster.submit(leader, Create("/cluster/x", b"1"))
+    cluster.run(20_000)
+    assert not written
+    assert cluster.nodes[leader].store.is_silent
+    assert not cluster.nodes[leader].broker.controller.leading
+    cluster.start(*others)
+    cluster.settle()
+    cluster.wait(lambda: written)
+    assert written[0].outcome == "ok"
+
+
+def test_one_voter_is_a_quorum():
+    cluster = QuorumCluster(size=1).start()
+    assert cluster.settle() <= 200
+    cluster.kill(0)
+    cluster.start()
+    cluster.settle()
