@@ -1,4 +1,5 @@
-"""Draws docs/pictures/*.png: steps of the lab's stories, as Chromium renders their pages.
+"""Draws docs/pictures/*.png: steps of the lab's stories, as Chromium renders their pages. Those of `WIDTHS` are whole
+pages, in light and dark.
 
 .venv/bin/python scripts/lab_pictures.py
 """
@@ -36,10 +37,30 @@ TABLE = (
 )
 
 
-def draw(picture: Picture, folder: Path, page: Page) -> None:
+WHOLE = Picture("lab", "loss-by-high-watermark", ("--truncation", "high_watermark"), 6)
+WIDTHS = (390, 1280, 1920)
+
+
+def written(picture: Picture, folder: Path) -> Path:
+    """The page of the story."""
     file = folder / f"{picture.name}.html"
     if run(["lab", "run", picture.story, *picture.flags, "--html", str(file)]):
         sys.exit(f"{picture.story} could not be played")
+    return file
+
+
+def draw_whole(folder: Path, page: Page) -> None:
+    file = written(WHOLE, folder)
+    for width in WIDTHS:
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.set_viewport_size({"width": width, "height": 600})
+            page.goto(f"file://{file}#step={WHOLE.step}")
+            page.screenshot(path=PICTURES / f"lab-{width}-{scheme}.png", full_page=True)
+
+
+def draw(picture: Picture, folder: Path, page: Page) -> None:
+    file = written(picture, folder)
     page.set_viewport_size({"width": picture.width, "height": 600})
     page.goto(f"file://{file}#step={picture.step}")
     page.add_style_tag(content="#controls, #legend, #all, header { display: none } body { padding-bottom: 1rem }")
@@ -54,6 +75,8 @@ def main() -> None:
             page = browser.new_page(device_scale_factor=1)
             draw(picture, Path(folder), page)
             page.close()
+        page = browser.new_page(device_scale_factor=1)
+        draw_whole(Path(folder), page)
         browser.close()
 
 

@@ -441,3 +441,16 @@ def test_batches_that_expire_together_are_reported_in_their_order():
     tickets = [story.send(b"x" * 90) for _ in range(5)]
     assert [delivery.ticket for delivery in story.settle()] == tickets
     assert story.errors() == {ErrorCode.NONE: 1, ErrorCode.REQUEST_TIMED_OUT: 5}
+
+
+def test_why_a_record_is_not_acknowledged_yet():
+    """With acks=all a leader that answers nothing may be waiting for its followers."""
+    for acks, reason in (
+        ("all", "t-0: leader 0 has not acknowledged it; acks=all also waits for in-sync 1, 2"),
+        (1, "t-0: leader 0 does not answer"),
+    ):
+        story = Story(acks=acks, enable_idempotence=False, request_timeout_ms=1_000)
+        story.ground.handlers[PRODUCE] = lambda *_: None
+        story.send(b"x")
+        story.ground.run_until(lambda: False, 5_000)
+        assert story.producer.waits(story.ground.now, 2_000) == [reason]

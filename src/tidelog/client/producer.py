@@ -152,7 +152,10 @@ class Producer(Client):
         for batch in (*self._in_flight, *self._batches.first()):
             since = self._troubles.since(batch.partition)
             oldest.setdefault(batch.partition, batch.created if since is None else since)
-        found = [(since, self._troubles.reason(self.cluster, partition)) for partition, since in oldest.items()]
+        acks = self.options.required_acks
+        found = [
+            (since, self._troubles.reason(self.cluster, partition, acks=acks)) for partition, since in oldest.items()
+        ]
         sequences = self.sequences
         if found and sequences is not None and not sequences.has_id:
             found = [(min(oldest.values()), "no broker gives a producer id")]

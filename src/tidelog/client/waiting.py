@@ -7,6 +7,8 @@ from tidelog.client.cluster import Cluster
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 
+ACKS_ALL = -1
+
 
 class Trouble(NamedTuple):
     """An error that is retried, and since when (monotonic ms). `message` is the broker's."""
@@ -37,8 +39,9 @@ class Troubles:
         found = self._found.get(partition)
         return None if found is None else found.since
 
-    def reason(self, cluster: Cluster, partition: TopicPartition) -> str:
-        """Why nothing succeeds with this partition."""
+    def reason(self, cluster: Cluster, partition: TopicPartition, *, acks: int = 1) -> str:
+        """Why nothing succeeds with this partition. A leader that owes an answer to `acks` -1 (all) may be waiting for
+        its followers."""
         metadata, found = cluster.metadata, self._found.get(partition)
         topic = metadata.topics.get(partition.topic)
         if topic is None or partition.partition not in topic.partitions:
@@ -46,6 +49,10 @@ class Troubles:
         leader = metadata.leader(partition)
         if leader is None or leader < 0:
             return f"{partition}: it has no leader"
+        followers = [replica for replica in topic.partitions[partition.partition].in_sync if replica != leader]
+        if acks == ACKS_ALL and followers and (found is None or found.code is ErrorCode.REQUEST_TIMED_OUT):
+            others = ", ".join(map(str, followers))
+            return f"{partition}: leader {leader} has not acknowledged it; acks=all also waits for in-sync {others}"
         if found is None or found.code in NO_ANSWER:
             return f"{partition}: leader {leader} does not answer"
         text = f": {found.message}" if found.message else ""
