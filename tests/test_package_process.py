@@ -27,7 +27,7 @@ def test_the_archives_are_ready_for_a_release(tmp_path):
         assert "tidelog=" in archive.read(f"{info}/entry_points.txt").decode().replace(" ", "")
     assert metadata["Version"] == tidelog.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert "tidelog/grafana/tidelog.json" in names
+    assert {"tidelog/grafana/tidelog.json", "tidelog/grafana/spark.json"} <= names
     expected = {str(file.relative_to(ROOT / "src")) for file in (ROOT / "src").rglob("*") if file.is_file()}
     assert not {name for name in expected - names if "__pycache__" not in name}
     with tarfile.open(sdist) as archive:

@@ -69,6 +69,7 @@ LOADED_BY_NAME = {
     "tidelog.__main__": "python -m tidelog",
     "tidelog.testing": "users' tests and notebooks",
     "tidelog.frames": "users' programs and notebooks",
+    "tidelog.spark.query_metrics": "users' programs, which add it to their session",
     "pytest_tidelog": "pytest, by its entry point",
     "pyspark_tidelog": "PySpark, which imports every pyspark_* module",
     "tidelog.shell.transactions": "programs that write in transactions",

@@ -1,12 +1,12 @@
 """Runs a pipeline's stages and reports their progress, from the progress that Spark reports."""
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tidelog.spark.pipelines.plan import Stage
+from tidelog.spark.progress import behind
 
 
 class Standing(NamedTuple):
@@ -45,31 +45,8 @@ def _input_rows(report: Mapping[str, Any]) -> int:
 
 def lag(sources: list[Mapping[str, Any]]) -> int | None:
     """The offsets that were available but not read, over all sources that report them."""
-    found = [_behind(_offsets(each.get("endOffset")), _offsets(each.get("latestOffset"))) for each in sources]
-    known = [each for each in found if each is not None]
-    return sum(known) if known else None
-
-
-def _behind(end: dict[str, int], latest: dict[str, int]) -> int | None:
-    return sum(max(0, offset - end.get(name, 0)) for name, offset in latest.items()) if latest else None
-
-
-def _offsets(value: Any) -> dict[str, int]:
-    """`{"topic": {"0": 5}}`, as a text or not, by topic and partition."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
-    if not isinstance(value, Mapping):
-        return {}
-    return {
-        f"{topic}-{partition}": offset
-        for topic, places in value.items()
-        if isinstance(places, Mapping)
-        for partition, offset in places.items()
-        if isinstance(offset, int)
-    }
+    found = [each for source in sources for each in behind(source).values()]
+    return sum(found) if found else None
 
 
 TICK_S = 0.2
