@@ -11,6 +11,7 @@ from tidelog.controller.moves import reverted, reverted_uncleanly
 from tidelog.controller.state import Partition, Topic
 from tidelog.controller.tree import Assignment, LeadershipState
 from tidelog.errors import ErrorCode
+from tidelog.ports import Create, Write
 from tidelog.wire.messages.cluster.features import FeatureUpdateKey, UpdateFeaturesRequest
 from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterableConfig,
@@ -285,6 +286,8 @@ def test_the_feature_is_turned_off_and_on():
     assert tree.parse_features(cluster.tree.nodes[tree.FEATURE].data) == {ELR: 1}
     assert cluster.state.configs["brokers/<default>"] == {MIN: "2"}
     assert cluster.state.configs["brokers/1"] == {}
+    assert cluster.kinds("min-insync.removed") == [{"broker": "1", "value": "1"}]
+    assert cluster.kinds("min-insync.set") == [{"value": "2"}]
     assert (cluster.brokers[0].image.features, cluster.brokers[0].image.features_epoch) == ({ELR: 1}, 2)
 
 
@@ -331,3 +334,31 @@ def test_a_controller_that_cannot_read_the_level_elects_from_all_who_are_recorde
     waits = elect(state, (3, 2, 1), {2: Life(22)})
     assert (waits.state, waits.candidates) == (None, ())
     assert elect(state, (3, 2, 1), {2: Life(22), 3: Life(23)}).candidates == (2, 3)
+
+
+def by_hand(cluster, number, entity, options, *, exists):
+    """As Kafka 3's `kafka-configs --zookeeper`: the options, then a notification."""
+    path, data = f"{tree.CONFIG}/{entity}", tree.format_config(options)
+    version = cluster.tree.nodes[path].version if exists else 0
+    cluster.by_hand(Write(path, data, version) if exists else Create(path, data))
+    cluster.by_hand(Create(tree.config_change_path(number), tree.format_config_change(entity)))
+
+
+def test_a_min_insync_replicas_that_is_written_to_the_tree_counts():
+    cluster = started(min_insync_replicas=1)
+    (last,) = cluster.state.config_changes or [-1]
+    by_hand(cluster, last + 1, "topics/t", {MIN: "3"}, exists=True)
+    cluster.brokers[2].kill()
+    cluster.settle()
+    assert sets(cluster) == (0, (0, 1), (2,), ()), "the controller that knows 1 would not keep it"
+    by_hand(cluster, last + 2, "topics/t", {MIN: "2"}, exists=True)
+    assert sets(cluster) == (0, (0, 1), (), ())
+
+
+def test_a_min_insync_replicas_of_a_broker_that_is_written_to_the_tree_goes_again():
+    cluster = started()
+    by_hand(cluster, 0, "brokers/1", {MIN: "1", "log.cleaner.threads": "2"}, exists=False)
+    assert cluster.state.configs["brokers/1"] == {"log.cleaner.threads": "2"}
+    assert cluster.kinds("min-insync.removed") == [{"broker": "1", "value": "1"}]
+    by_hand(cluster, 2, f"brokers/{tree.DEFAULT_ENTITY}", {}, exists=True)
+    assert cluster.state.configs[f"brokers/{tree.DEFAULT_ENTITY}"] == {MIN: "2"}

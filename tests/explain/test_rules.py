@@ -387,3 +387,13 @@ def test_a_command_that_helps_has_the_options_of_the_one_that_found_it():
         "tidelog topics --bootstrap-server here:9092 --command-config '/my own/client.properties' --list"
     )
     assert TIDELOG("status") == "tidelog status --bootstrap-server here:9092"
+
+
+def test_a_min_insync_replicas_of_a_file_that_has_no_effect():
+    given = evidence()
+    assert "broker.min-insync-replicas" not in of_broker(given, 1)
+    given.brokers[1].facts = {"min_insync_replicas": [3, 2]}
+    finding = of_broker(given, 1)["broker.min-insync-replicas"]
+    assert finding.severity == "warning"
+    assert finding.says == "min.insync.replicas=3 in its file has no effect: 2 applies to all brokers."
+    assert "--entity-default --add-config min.insync.replicas=3" in text(finding)

@@ -12,6 +12,7 @@ from typing import Any
 from tidelog.controller import tree
 from tidelog.controller.commands import configs
 from tidelog.controller.commands.acls import create_acls, delete_acls, describe_acls
+from tidelog.controller.commands.config_changes import notice_configs
 from tidelog.controller.commands.configs import alter_quotas
 from tidelog.controller.commands.delegation_tokens import create_token, expire_token, remove_expired_tokens, renew_token
 from tidelog.controller.commands.deletion import Deletions, delete_as_written, delete_topics, remove_topics
@@ -166,6 +167,8 @@ class ActiveController:
             self._run_once("brokers", self._notice_brokers)
         elif _at_or_below(path, tree.LOG_DIR_EVENTS):
             self._run_once("log folders", lambda: notice_log_folders(self.term))
+        elif _at_or_below(path, tree.CONFIG_CHANGES):
+            self._run_once("configs", lambda: notice_configs(self.term, self.logs))
         elif _at_or_below(path, tree.REASSIGN_PARTITIONS):
             self._run_once("reassignment requests", lambda: begin_requested(self.term))
         elif _at_or_below(path, tree.PREFERRED_ELECTION):

@@ -27,6 +27,8 @@ Group = list[Change]
 
 CHUNK = 500
 """The most changes in one multi: ZooKeeper limits the size of a message (jute.maxbuffer)."""
+READS = 2000
+"""Queries in one list: a list is answered at one moment, and no message grows without bound."""
 PAUSE: Sequence[Operation] = []
 """Yielded instead of operations; recognized by identity, because any list may be empty."""
 SLICE = 200
@@ -243,6 +245,13 @@ class Slices:
 
 def chunks(items: Sequence[T], size: int = CHUNK) -> Sequence[Sequence[T]]:
     return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def read_all(queries: Sequence[Operation]) -> Steps[list[Any]]:
+    values: list[Any] = []
+    for chunk in chunks(queries, READS):
+        values += yield chunk
+    return values
 
 
 def pack(groups: Iterable[Group]) -> list[list[Operation]]:

@@ -1,38 +1,26 @@
 """The image from the tree: what a new controller reads before it decides anything, and again after a conflict."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from tidelog.controller import tree
+from tidelog.controller.commands.config_changes import load_configs
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_as_written, elect_where_due
 from tidelog.controller.commands.features import keep_min_insync, load_features
 from tidelog.controller.commands.liveness import adopt, notice_log_folders, read_brokers
 from tidelog.controller.commands.reassignment import begin_requested
 from tidelog.controller.commands.topics import complete
-from tidelog.controller.config_values import read_values
 from tidelog.controller.controller_term import ControllerTerm
-from tidelog.controller.journal import Steps, chunks
+from tidelog.controller.journal import Steps, read_all
 from tidelog.controller.state import Topic
-from tidelog.ports import Children, Delete, Node, Operation, Read, Watch
-
-READS = 2000
-"""Queries in one list: a list is answered at one moment, and no message grows without bound."""
+from tidelog.ports import Children, Delete, Node, Read, Watch
 
 WATCHED = (
     tree.BROKER_IDS,
     tree.LOG_DIR_EVENTS,
+    tree.CONFIG_CHANGES,
     tree.REASSIGN_PARTITIONS,
     tree.PREFERRED_ELECTION,
     tree.DELETE_TOPICS,
 )
-
-
-def read_all(queries: Sequence[Operation]) -> Steps[list[Any]]:
-    values: list[Any] = []
-    for chunk in chunks(queries, READS):
-        values += yield chunk
-    return values
 
 
 def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[None]:
@@ -49,7 +37,7 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
     cluster.cluster_id = tree.parse_cluster_id(cluster_id.data) if cluster_id else ""
     yield from load_features(term)
     brokers = yield from read_brokers()
-    yield from _load_configs(term)
+    yield from load_configs(term)
     yield from _load_tokens(term)
     marked, missing, made = yield from _load_topics(term)
     term.pushes.queues.clear()
@@ -119,33 +107,6 @@ def _load_states(term: ControllerTerm) -> Steps[dict[str, list[int]]]:
         partition = topic.partitions[index] = topic.add(index)
         partition.commit(tree.parse_state(node.data), node.version)
     return missing
-
-
-def _load_configs(term: ControllerTerm) -> Steps[None]:
-    cluster = term.cluster
-    cluster.configs.clear()
-    cluster.config_versions.clear()
-    *lists, changes = yield [
-        *(Children(f"{tree.CONFIG}/{kind}") for kind in tree.CONFIGURED),
-        Children(tree.CONFIG_CHANGES),
-    ]
-    entities = [f"{kind}/{name}" for kind, names in zip(tree.CONFIGURED, lists, strict=True) for name in names or ()]
-    entities += yield from _clients_of_users(entities)
-    nodes = yield from read_all([Read(f"{tree.CONFIG}/{entity}") for entity in entities])
-    for entity, node in zip(entities, nodes, strict=True):
-        if node is not None:
-            cluster.configs[entity] = read_values(entity, node.data)
-            cluster.config_versions[entity] = node.version
-    cluster.config_changes = tree.change_numbers(changes)
-
-
-def _clients_of_users(entities: Sequence[str]) -> Steps[list[str]]:
-    """Quotas of a user's clients, and the nodes above them. Kafka 3 creates such a node before the first client's, in
-    another write: it may have no children."""
-    above = [f"{entity}/clients" for entity in entities if entity.startswith("users/")]
-    lists = yield from read_all([Children(f"{tree.CONFIG}/{parent}") for parent in above])
-    found = [f"{parent}/{name}" for parent, names in zip(above, lists, strict=True) for name in names or ()]
-    return [*(parent for parent, names in zip(above, lists, strict=True) if names is not None), *found]
 
 
 def _load_tokens(term: ControllerTerm) -> Steps[None]:

@@ -3,6 +3,7 @@
 import json
 
 from tests.node.one_broker import CLIENT, OneBroker
+from tidelog.config.feature_levels import ELR_VERSION
 from tidelog.effects import Event
 from tidelog.model import Time
 from tidelog.node.event_log import EventLog
@@ -101,3 +102,14 @@ def test_only_tidelogs_own_clients_are_told_of_it():
         return {each.api_key for each in broker.ask(request, CLIENT, version=4).api_keys}
 
     assert keys("tidelog") - keys("apache-kafka-java") == {KEY}
+
+
+def test_a_min_insync_replicas_of_its_file_that_the_clusters_overrides():
+    broker = OneBroker(min_insync_replicas=3)
+    broker.lead()
+    broker.node.broker.image.features = {ELR_VERSION: 1}
+    assert "min_insync_replicas" not in report(broker)[1]
+    broker.node.broker.config = broker.node.broker.config.changed({"min.insync.replicas": "2"}, {})
+    assert report(broker)[1]["min_insync_replicas"] == [3, 2]
+    broker.node.broker.image.features = {}
+    assert "min_insync_replicas" not in report(broker)[1], "the cluster's value was set by somebody who meant it"

@@ -7,13 +7,16 @@ or null; `full`: folders without room; `loading`: coordinator's partition → `f
 `producer_ids_wait_ms`: how long a block of producer ids has been needed; `behind`: led partition →
 replica outside the ISR → `log_end_offset`, `end` of the leader, `caught_up_ms_ago` (null if never in this epoch);
 `short`: led partition → the in-sync replicas that acks=all needs, where there are fewer; `uncleanable`: partition →
-why; with TLS, `certificates`: listener → when its certificate expires, in wall-clock milliseconds.
+why; `min_insync_replicas`: [of its file, of the cluster], if the file's has no effect because of eligible leader
+replicas (KIP-966) and is another; with TLS, `certificates`: listener → when its certificate expires, in wall-clock
+milliseconds.
 """
 
 import json
 from typing import Any
 
 from tidelog.api.context import Broker, Context
+from tidelog.config.feature_levels import ELR_VERSION
 from tidelog.errors import DiskFailed
 from tidelog.model import Time
 from tidelog.partition.leader import Leader
@@ -75,6 +78,7 @@ def facts(broker: Broker, now: Time) -> Sliced[dict[str, Any]]:
         "behind": behind,
         "short": short,
         "uncleanable": {str(name): failure.reason for name, failure in broker.uncleanable.items()},
+        **_min_insync_replicas(broker),
         **({"certificates": dict(certificates)} if certificates else {}),
     }
 
@@ -86,6 +90,13 @@ def _store(broker: Broker) -> dict[str, Any]:
         "registered": broker.broker_epoch >= 0,
         "waiting_ms": broker.store.waiting_ms,
     }
+
+
+def _min_insync_replicas(broker: Broker) -> dict[str, list[int]]:
+    config = broker.config
+    own, applied = config.changed({}, {}).min_insync_replicas, config.min_insync_replicas
+    overridden = own != applied and broker.image.features.get(ELR_VERSION, 0) > 0
+    return {"min_insync_replicas": [own, applied]} if overridden else {}
 
 
 def _controller(broker: Broker) -> dict[str, Any]:

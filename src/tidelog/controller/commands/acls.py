@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from tidelog.controller import acl_tree, tree
 from tidelog.controller.controller_term import LOUD, ControllerTerm
-from tidelog.controller.journal import CHUNK, Group, Slices, Steps
-from tidelog.controller.loading import read_all
+from tidelog.controller.journal import CHUNK, Group, Slices, Steps, read_all
 from tidelog.errors import ErrorCode
 from tidelog.ports import Children, Create, Delete, Node, Operation, Read, Write
 from tidelog.security.acls import (

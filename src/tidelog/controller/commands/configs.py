@@ -186,13 +186,17 @@ def _broker(name: str) -> str:
 
 
 def carry_out(term: ControllerTerm, logs: LogEnds, done: Sequence[Alteration], *, validate_only: bool) -> Steps[None]:
-    """Write what was accepted, elect leaders that the new options allow, and end eligible leader replicas where enough
-    replicas are in sync now. Until then the leader does not commit anything, whatever `min.insync.replicas` it knows.
-    """
+    """Write what was accepted, and apply it."""
     accepted = [each for each in done if each.options is not None]
     if validate_only or not accepted:
         return
     yield from write(term, accepted)
+    yield from apply_options(term, logs)
+
+
+def apply_options(term: ControllerTerm, logs: LogEnds) -> Steps[None]:
+    """Elect leaders that new options allow, and end eligible leader replicas where enough replicas are in sync now.
+    Until then the leader does not commit anything, whatever `min.insync.replicas` it knows."""
     affected = [
         p for p in term.cluster.partitions() if p.state.leader == NO_LEADER or p.state.elr or p.state.last_known
     ]

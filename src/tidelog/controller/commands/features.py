@@ -43,7 +43,8 @@ def load_features(term: ControllerTerm) -> Steps[None]:
 
 
 def keep_min_insync(term: ControllerTerm) -> Steps[None]:
-    """With eligible leader replicas the cluster has a `min.insync.replicas`, and no broker its own."""
+    """With eligible leader replicas the cluster has a `min.insync.replicas`, and no broker its own. What changes is
+    reported, as by Kafka: it may be another value than a broker had."""
     cluster = term.cluster
     if not cluster.has_elr:
         return
@@ -51,13 +52,16 @@ def keep_min_insync(term: ControllerTerm) -> Steps[None]:
     changes = []
     if MIN_INSYNC_REPLICAS not in cluster.configs.get(default, {}):
         value = str(term.config.min_insync_replicas)
+        term.report("min-insync.set", value=value)
         changes.append(
             Alteration(BROKER, "", default, {**cluster.configs.get(default, {}), MIN_INSYNC_REPLICAS: value})
         )
     for entity, options in cluster.configs.items():
         if entity.startswith("brokers/") and entity != default and MIN_INSYNC_REPLICAS in options:
             kept = {name: value for name, value in options.items() if name != MIN_INSYNC_REPLICAS}
-            changes.append(Alteration(BROKER, entity.partition("/")[2], entity, kept))
+            broker = entity.partition("/")[2]
+            term.report("min-insync.removed", "warning", broker=broker, value=options[MIN_INSYNC_REPLICAS])
+            changes.append(Alteration(BROKER, broker, entity, kept))
     if changes:
         yield from write(term, changes)
 

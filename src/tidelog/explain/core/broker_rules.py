@@ -36,6 +36,7 @@ def broker_findings(evidence: Evidence, seen: BrokerEvidence) -> Iterator[Findin
     yield from _coordinators(seen)
     yield from _clock(evidence, seen)
     yield from _throttle(evidence, seen)
+    yield from _min_insync_replicas(seen)
     yield from _leads_too_little(evidence, seen)
 
 
@@ -164,6 +165,17 @@ def _throttle(evidence: Evidence, seen: BrokerEvidence) -> Iterator[Finding]:
     because = [f"{name}={seen.options[name]}" for name in rates]
     delete = f"configs --alter --entity-type brokers --entity-name {seen.id} --delete-config {','.join(rates)}"
     yield Finding("warning", "broker.throttle-left", _subject(seen), says, because, [Advice("Remove it:", delete)])
+
+
+def _min_insync_replicas(seen: BrokerEvidence) -> Iterator[Finding]:
+    if "min_insync_replicas" not in seen.facts:
+        return
+    own, applied = seen.facts["min_insync_replicas"]
+    says = f"min.insync.replicas={own} in its file has no effect: {applied} applies to all brokers."
+    because = ["With eligible leader replicas (KIP-966) only the cluster and topics have this option."]
+    set_it = f"configs --alter --entity-type brokers --entity-default --add-config min.insync.replicas={own}"
+    helps = [Advice(f"Remove it from the file, or write {applied} there."), Advice("Or set it for all:", set_it)]
+    yield Finding("warning", "broker.min-insync-replicas", _subject(seen), says, because, helps)
 
 
 def _leads_too_little(evidence: Evidence, seen: BrokerEvidence) -> Iterator[Finding]:
