@@ -115,7 +115,7 @@ PROBES: Mapping[str, Probe] = {
         f"{LEADERS}:_elect_standing", lambda election: election.state is not None
     ),
     "election: most complete log": Probe(f"{ELECTIONS}:elect_by_logs", always),
-    "election: unclean": Probe(f"{LEADERS}:_elect_unclean", lambda election: election.unclean),
+    "election: unclean": Probe(f"{LEADERS}:elect_unclean", lambda election: election.unclean),
     "election: preferred": Probe(f"{ELECTIONS}:elect_preferred", lambda state: state is not None),
     "election: no eligible replica": Probe(f"{LEADERS}:_without_leader", lambda election: election.state is not None),
     # The rules of a replica.
