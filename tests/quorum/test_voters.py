@@ -36,6 +36,13 @@ def test_ranks():
     assert voters.rank(5, behind=4) == 0
 
 
+def test_what_the_records_before_an_offset_say():
+    history = VoterHistory(Voters(KEYS))
+    history.append(7, Voters(KEYS[:3]))
+    history.append(9, Voters(KEYS[:2]))
+    assert [len(history.at(end)) for end in (0, 7, 8, 9, 10, 99)] == [4, 4, 3, 3, 2, 2]
+
+
 def test_a_history_is_cut():
     history = VoterHistory(Voters(KEYS))
     history.append(7, Voters(KEYS[:3]))

@@ -1,20 +1,17 @@
 """Control records of the metadata log and its snapshots: who leads and votes, where a snapshot begins and ends."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import Voters
 from tidelog.wire import codec
 from tidelog.wire.message import key_of
 from tidelog.wire.messages.cluster.metadata_log import (
-    KRaftVersionFeature,
     KRaftVersionRecord,
     LeaderChangeMessage,
     LeaderChangeVoter,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
-    Voter,
-    VoterEndpoint,
     VotersRecord,
 )
 from tidelog.wire.records import CONTROL, BatchBuilder, Record
@@ -53,12 +50,3 @@ def control_of(record: Record) -> Control | None:
 def leader_change(leader: int, voters: Voters) -> LeaderChangeMessage:
     everyone = [LeaderChangeVoter(voter_id=key.id, voter_directory_id=key.directory) for key in voters]
     return LeaderChangeMessage(version=int(voters.directories), leader_id=leader, voters=everyone)
-
-
-def voter_record(key: VoterKey, endpoints: Sequence[VoterEndpoint] = ()) -> Voter:
-    return Voter(
-        voter_id=key.id,
-        voter_directory_id=key.directory,
-        endpoints=list(endpoints),
-        k_raft_version_feature=KRaftVersionFeature(max_supported_version=1),
-    )

@@ -17,9 +17,8 @@ from tidelog.errors import InvalidOption
 from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta_properties
 from tidelog.log.names import METADATA_TOPIC
 from tidelog.model import NO_ID, id_bytes
-from tidelog.quorum.control_records import voter_record
 from tidelog.quorum.snapshots import QuorumState, SnapshotId, Writable, content_of
-from tidelog.quorum.voters import VoterKey
+from tidelog.quorum.voters import VoterKey, voter_record
 from tidelog.security.added_users import User
 from tidelog.wire.messages.cluster.metadata_log import (
     FeatureLevelRecord,

@@ -45,6 +45,11 @@ class Outbox:
         """Whether the state is durable."""
         return self._written == self._content
 
+    @property
+    def last_token(self) -> int:
+        """The highest token so far; later requests have higher ones."""
+        return self._token
+
     def drain(self) -> list[Effect]:
         out, self._out = self._out, []
         return out

@@ -1,39 +1,33 @@
 """One replica of the metadata quorum as a state machine: requests, answers, time and finished writes → effects.
 
-It follows Kafka's KRaft: KIP-595 (elections and fetches), KIP-996 (pre-votes), KIP-853 (voters with directory IDs).
-`states` has what each state is, `election` when votes are granted, `outbox` why nothing is sent before its reason is
-durable, `replica` which part of the log counts. The leader of an epoch has the votes of a majority; what a majority has
-synced is committed, once that includes the leader's own first record.
-
-A voter moves on by timers, each a multiple of `Options`, and all random waits come from `dice(low, high)`.
+It follows Kafka's KRaft. `voting` has who leads; here is what followers and leaders do with the log (KIP-595) and its
+snapshots (KIP-630). `replica` says which part of the log counts. The leader of an epoch has the votes of a majority;
+what a majority has synced is committed, once that includes the leader's own first record.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from tidelog.effects import Effect
-from tidelog.errors import ApiError, CorruptLog, ErrorCode
-from tidelog.model import NO_LEADER, Time
+from tidelog.errors import ApiError, ErrorCode
+from tidelog.model import Time
 from tidelog.quorum import requests
 from tidelog.quorum.committed_file import CommittedState, format_committed
-from tidelog.quorum.control_records import Control, control_batch, leader_change, voter_record
-from tidelog.quorum.election import LogEnd, may_grant_pre_vote, may_grant_vote
-from tidelog.quorum.outbox import FETCHES, VOTES, Asked, Outbox
+from tidelog.quorum.control_records import Control, control_batch, leader_change
+from tidelog.quorum.opening import state_after
+from tidelog.quorum.options import Options
+from tidelog.quorum.outbox import FETCHES, VOTES, Asked
 from tidelog.quorum.replica import SAVE_EVERY_MS, Replica
-from tidelog.quorum.requests import Message, Position, Standing
-from tidelog.quorum.state_file import FILE_NAME, ElectionState, format_state
-from tidelog.quorum.states import (
-    FOLLOWING,
-    Candidate,
-    Follower,
-    Leader,
-    Prospective,
-    Resigned,
-    State,
-    Tally,
-    Unattached,
-)
-from tidelog.quorum.voters import NOBODY, VoterKey, Voters
+from tidelog.quorum.requests import Message, Position
+from tidelog.quorum.serving import Serving
+from tidelog.quorum.snapshot_work import Fetching, Work
+from tidelog.quorum.snapshots import SnapshotId, make
+from tidelog.quorum.state_file import ElectionState
+from tidelog.quorum.states import Candidate, Follower, Leader, Prospective, Resigned, State, Unattached
+from tidelog.quorum.tree import Picture
+from tidelog.quorum.voters import VoterKey
+from tidelog.quorum.voting import NEVER, RANK_MS, Dice, Voting
+from tidelog.wire.messages.cluster import fetch_snapshot
 from tidelog.wire.messages.cluster import quorum_elections as elections
 from tidelog.wire.messages.cluster.metadata_log import (
     KRaftVersionRecord,
@@ -42,35 +36,9 @@ from tidelog.wire.messages.cluster.metadata_log import (
 from tidelog.wire.messages.records import fetch
 from tidelog.wire.records import BatchBuilder, Record
 
-RANK_MS = 50
-"""How much later each voter starts an election than the one before it, where all of them have the same reason."""
 
-
-class Options(NamedTuple):
-    """`controller.quorum.…`, in milliseconds, and the bytes of one fetch."""
-
-    election_timeout_ms: int = 1_000
-    fetch_timeout_ms: int = 2_000
-    election_backoff_max_ms: int = 1_000
-    retry_backoff_ms: int = 20
-    fetch_wait_ms: int = 500
-    fetch_bytes: int = 1_048_576
-
-
-class Waiting(NamedTuple):
-    """A fetch that waits for records or for a higher high watermark."""
-
-    token: int
-    partition: Any
-    deadline: int
-
-
-Dice = Callable[[int, int], int]
-
-
-class Quorum:
-    """`effects` returns what the inputs since the last call require. `bootstrap` are nodes that an observer asks who
-    leads."""
+class Quorum(Voting):
+    """`effects` returns what the inputs since the last call require."""
 
     def __init__(
         self,
@@ -83,46 +51,22 @@ class Quorum:
         options: Options | None = None,
         bootstrap: Sequence[int] = (),
     ) -> None:
-        if replica.log_end.epoch > state.epoch:
-            raise CorruptLog(
-                f"{replica.log.folder}/{FILE_NAME}: the log has records of epoch {replica.log_end.epoch}, but the "
-                f"last epoch known here is {state.epoch}; remove this voter, format its folder and add it again"
-            )
-        self.me = me
-        self.replica = replica
-        self.election = state
-        self.state: State = Unattached(0)
-        self.options = options or Options()
-        self._cluster_id = cluster_id
-        self._dice = dice
-        self._bootstrap = tuple(node for node in bootstrap if node != me.id)
-        self._outbox = Outbox(f"{replica.log.folder}/{FILE_NAME}")
-        self._retry_at: dict[tuple[Any, ...], int] = {}
-        """When a request that failed may be sent again, by what it is about."""
+        super().__init__(me, cluster_id, replica, state, dice=dice, options=options, bootstrap=bootstrap)
+        self._serving = Serving(replica, self._outbox, self.options)
         self._syncing: tuple[int, int] | None = None
         """The token of the sync in progress, and the log's end when it began."""
         self._saving: tuple[int, CommittedState] | None = None
         """The token of the write of `committed-state` in progress, and what it will say."""
         self._save_at = 0
         """When it may be written again (monotonic ms)."""
-        self._waiting: list[Waiting] = []
-
-    def __repr__(self) -> str:
-        return f"Quorum({self.me.id}, epoch {self.epoch}, {self.state}, {self.replica})"
+        self._making: Work | None = None
+        self._fetching: Fetching | None = None
+        self._works: list[Work] = []
+        """Work on snapshots, also what was given up and has not ended."""
+        self._whole: SnapshotId | None = None
+        """A fetched snapshot that is durable: the log starts over at its end once that is saved."""
 
     # What it is
-
-    @property
-    def epoch(self) -> int:
-        return self.election.epoch
-
-    @property
-    def voters(self) -> Voters:
-        return self.replica.voters.latest
-
-    @property
-    def is_voter(self) -> bool:
-        return self.me in self.voters
 
     @property
     def is_in_office(self) -> bool:
@@ -131,30 +75,28 @@ class Quorum:
         return isinstance(self.state, Leader) and self.replica.high_watermark > self.state.epoch_start
 
     @property
-    def _voted_for_me(self) -> bool:
-        return self.election.voted == self._key_of(self.me.id, self.me.directory)
-
-    def _key_of(self, node: int, directory: bytes) -> VoterKey:
-        """The node's key as votes have it: before kraft.version 1 without its directory."""
-        return VoterKey(node, directory) if self.voters.directories else VoterKey(node)
-
-    @property
-    def standing(self) -> Standing:
-        return Standing(self.election.leader, self.epoch)
+    def _given_out(self) -> int:
+        return self.replica.high_watermark if self.is_in_office else requests.NO_HIGH_WATERMARK
 
     @property
     def next_deadline(self) -> int:
         """When to call `wake` (monotonic ms)."""
-        moments = [self._state_deadline(), *self._retry_at.values()]
+        moments = [self._state_deadline(), *self._retry_at.values(), *self._serving.deadlines]
         if self._saving is None and self.replica.to_save != self.replica.saved:
             moments.append(self._save_at)
-        return min([*moments, *(waiting.deadline for waiting in self._waiting)])
+        if any(work.is_ready for work in self._works):
+            return 0
+        return min(moments)
 
     def _state_deadline(self) -> int:
-        state = self.state
-        if not isinstance(state, Leader):
-            return state.deadline
-        return min(self._leader_until(state), state.announced_at + self.options.fetch_timeout_ms // 2)
+        state, timeout = self.state, self.options.fetch_timeout_ms
+        if not self._outbox.is_saved and not isinstance(state, Unattached):
+            return NEVER
+        if isinstance(state, Leader):
+            return min(self._leader_until(state), state.announced_at + timeout // 2)
+        if isinstance(state, Follower) and not self._is_synced():
+            return min(state.deadline, state.asked_at + timeout // 4)
+        return state.deadline
 
     def effects(self) -> list[Effect]:
         return self._outbox.drain()
@@ -162,19 +104,8 @@ class Quorum:
     # Inputs
 
     def start(self, now: Time) -> None:
-        """Begin in the state of the file, which is written again before anything is sent: if its folder could not be
-        synced, it may be in the page cache only."""
-        self._save()
-        election, mono = self.election, now.mono
-        others = tuple(voter for voter in self.voters.ids if voter != self.me.id)
-        if self.is_voter and election.leader == self.me.id:
-            self.state = Resigned(mono + self._election_timeout(), others, set(others))
-        elif self.is_voter and self._voted_for_me:
-            self.state = Candidate(Tally(self.voters), mono + self._election_timeout())
-        elif election.leader not in (NO_LEADER, self.me.id):
-            self.state = Follower(election.leader, mono + self.options.fetch_timeout_ms)
-        else:
-            self.state = Unattached(mono + (self.voters.rank(self.me.id) * RANK_MS if self.is_voter else 0))
+        """Begin. Nothing is sent before the files are written again."""
+        self._begin(now)
         self._sync()
         self._act(now)
 
@@ -189,15 +120,17 @@ class Quorum:
             return
         match request:
             case elections.VoteRequest():
-                self._outbox.reply(token, self._vote(request, partition, now))
+                self._outbox.reply(token, self._vote_requested(request, partition, now))
             case elections.BeginQuorumEpochRequest():
-                code = self._begin(request, partition, now)
+                code = self._epoch_begun(request, partition, now)
                 self._outbox.reply(token, requests.epoch_response(request, self.standing, code))
             case elections.EndQuorumEpochRequest():
-                code = self._end(partition, now)
+                code = self._epoch_ended(partition, now)
                 self._outbox.reply(token, requests.epoch_response(request, self.standing, code))
             case fetch.FetchRequest():
                 self._fetch(token, request, partition, now)
+            case fetch_snapshot.FetchSnapshotRequest():
+                self._outbox.reply(token, self._fetch_snapshot(request, partition, now))
         self._act(now)
 
     def answered(self, token: int, response: Message | None, now: Time) -> None:
@@ -211,7 +144,7 @@ class Quorum:
             before = self.state
             self._learn(requests.standing_of(partition), now)
             if self.state is before:
-                self._use_answer(asked, partition, now)
+                self._use_answer(token, asked, partition, now)
         self._act(now)
 
     def synced(self, token: int, now: Time) -> None:
@@ -221,9 +154,9 @@ class Quorum:
             self._syncing = None
             self._sync()
         elif self._saving is not None and self._saving[0] == token:
-            self.replica.saved, self._saving = self._saving[1], None
-        elif self._outbox.saved(token) and isinstance(self.state, Candidate) and self._voted_for_me:
-            self.state.tally.granted.add(self.me.id)
+            self._committed_saved(self._saving[1])
+        elif not any(work.synced(token) for work in self._works) and self._outbox.saved(token):
+            self._saved(now)
         self._act(now)
 
     def wake(self, now: Time) -> None:
@@ -234,8 +167,7 @@ class Quorum:
     def gone(self, node: int, now: Time) -> None:
         """A connection to the node broke, and a new one was refused: its process is dead, or was."""
         if isinstance(self.state, Follower) and self.state.leader == node:
-            self.state.leader_left = True
-            self.state.has_fetched = False
+            self._leader_left(self.state)
             if self.is_voter:
                 soon = now.mono + self.voters.rank(self.me.id, behind=node) * RANK_MS
                 self.state.deadline = min(self.state.deadline, soon)
@@ -259,68 +191,38 @@ class Quorum:
         self._act(now)
         return offset
 
+    def make_snapshot(self, end_offset: int, picture: Picture, last_timestamp: int, now: Time) -> bool:
+        """Begin to write a snapshot of the tree as the records before `end_offset` made it; the last of them has this
+        timestamp. Returns False if one is being made, or is not older. It counts once it is durable: then
+        `replica.snapshots.newest` is this one, and what is beyond the retention is removed."""
+        if self._making is not None or end_offset <= self.replica.snapshots.newest.end_offset:
+            return False
+        which, state = self.replica.snapshot_at(end_offset)
+        steps = make(self.replica.disk, self.replica.log.folder, which, picture, state, last_timestamp)
+        self._making = Work(steps, lambda: self._made(which, now), self._gave_up_making)
+        self._works.append(self._making)
+        self._act(now)
+        return True
+
+    def _made(self, which: SnapshotId, now: Time) -> None:
+        self._making = None
+        self.replica.snapshots.add(which)
+        options = self.options
+        self.replica.retain(now, retention_bytes=options.retention_bytes, retention_ms=options.retention_ms)
+        self._outbox.event("quorum.snapshot", node=self.me.id, offset=which.end_offset, epoch=which.epoch)
+
+    def _gave_up_making(self) -> None:
+        self._making = None
+
     # Transitions
 
-    def _become(self, state: State, now: Time) -> None:
-        before = self.state
-        assert type(state) in FOLLOWING[type(before)], (before, state)
-        self.state = state
-        self._outbox.event(
-            "quorum.state", node=self.me.id, state=type(state).__name__, epoch=self.epoch, leader=self.election.leader
-        )
+    def _entered(self, before: State, now: Time) -> None:
         if isinstance(before, Leader):
-            for waiting in self._waiting:
-                self._reply_fetch(waiting.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self._waiting = []
-        if isinstance(state, Leader):
+            self._serving.end(self.standing)
+        if self._fetching is not None:
+            self._stop_fetching()
+        if isinstance(self.state, Leader):
             self._begin_office(now)
-
-    def _change(self, *, epoch: int | None = None, leader: int = NO_LEADER, voted: VoterKey | None = None) -> None:
-        """Change what must be durable before the next message."""
-        if epoch is not None and epoch > self.epoch:
-            self.election = ElectionState(epoch)
-        self.election = self.election._replace(leader=leader, voted=self.election.voted if voted is None else voted)
-        self._save()
-
-    def _save(self) -> None:
-        directories = self.voters.directories
-        self._outbox.save(
-            format_state(self.election, directories=directories, cluster_id=self._cluster_id, voters=self.voters.ids)
-        )
-
-    def _unattached(self, epoch: int, now: Time) -> None:
-        """A higher epoch without a known leader. An election timer goes on."""
-        if isinstance(self.state, Unattached):
-            deadline = self.state.deadline
-        else:
-            deadline = now.mono + (self._election_timeout() if self.is_voter else 0)
-        self._change(epoch=epoch)
-        self._become(Unattached(deadline), now)
-
-    def _follow(self, leader: int, epoch: int, now: Time) -> None:
-        self._change(epoch=epoch, leader=leader)
-        self._become(Follower(leader, now.mono + self.options.fetch_timeout_ms), now)
-
-    def _learn(self, standing: Standing, now: Time) -> None:
-        """Who leads in which epoch, by what another node sent."""
-        leader, epoch = standing
-        if epoch < self.epoch:
-            return
-        if leader in (NO_LEADER, self.me.id):
-            if epoch > self.epoch:
-                self._unattached(epoch, now)
-        elif epoch > self.epoch or self.election.leader == NO_LEADER:
-            self._follow(leader, epoch, now)
-        else:
-            assert leader == self.election.leader, f"epoch {epoch} has the leaders {self.election.leader} and {leader}"
-
-    def _resign(self, leader: Leader, now: Time) -> None:
-        others = [voter for voter in self.voters.ids if voter != self.me.id]
-        others.sort(key=lambda voter: leader.ends.get(voter, -1), reverse=True)
-        self._become(Resigned(now.mono + self._election_timeout(), tuple(others), set(others)), now)
-
-    def _election_timeout(self) -> int:
-        return self._dice(self.options.election_timeout_ms, 2 * self.options.election_timeout_ms)
 
     # What the present state does, until it waits for something
 
@@ -341,7 +243,15 @@ class Quorum:
                     self._act_leader(before, now)
                 case Resigned():
                     self._act_resigned(before, now)
+        self._work_on()
         self._save_committed(now)
+
+    def _work_on(self) -> None:
+        """One step of each work on snapshots."""
+        for work in self._works:
+            if work.is_ready:
+                work.step(self._outbox)
+        self._works = [work for work in self._works if not work.is_over]
 
     def _act_unattached(self, state: Unattached, now: Time) -> None:
         if now.mono < state.deadline:
@@ -355,116 +265,162 @@ class Quorum:
             self._ask_for_records(known[self._dice(0, len(known) - 1)])
             state.deadline = now.mono + self._dice(1, self.options.fetch_timeout_ms // 2)
 
-    def _prospective(self, now: Time, *, leader_left: bool = False) -> Prospective:
-        return Prospective(Tally(self.voters, {self.me.id}), now.mono + self._election_timeout(), leader_left)
+    # Following
 
     def _act_follower(self, state: Follower, now: Time) -> None:
-        if now.mono >= state.deadline:
+        if self._is_over(state.deadline, now):
             if self.is_voter:
                 self._become(self._prospective(now, leader_left=state.leader_left), now)
             else:
                 self._change()
                 self._become(Unattached(now.mono), now)
-        else:
+        elif self._whole is not None:
+            return
+        elif self._fetching is not None:
+            self._ask_for_slice(state.leader, self._fetching)
+        elif self._is_synced() or now.mono >= state.asked_at + self.options.fetch_timeout_ms // 4:
+            state.asked_at = now.mono
             self._ask_for_records(state.leader)
 
     def _ask_for_records(self, target: int) -> None:
-        """Fetch from the end once it is synced: for the leader, everything before it is synced here."""
+        """Fetch from the end of what is synced: for the leader, everything before is synced here. While a sync lasts,
+        a fetch only shows both that the other one is there."""
         about = ("fetch", target, self.epoch)
-        if about in self._retry_at or not self._is_synced():
+        if about in self._retry_at:
             return
-        position = Position(self.replica.log_end, self.replica.high_watermark)
-        options = self.options
+        is_synced, options = self._is_synced(), self.options
+        end = self.replica.log_end if is_synced else self.replica.log_end_at(self.replica.synced_end)
+        position = Position(end, self.replica.high_watermark)
+        most = options.fetch_bytes if is_synced else 1
         request = requests.fetch_request(
-            self._cluster_id, self.me, self.epoch, position, wait_ms=options.fetch_wait_ms, most=options.fetch_bytes
+            self._cluster_id, self.me, self.epoch, position, wait_ms=options.fetch_wait_ms, most=most
         )
         self._outbox.ask(target, request, FETCHES, about)
 
-    def _is_synced(self) -> bool:
-        return self.replica.synced_end == self.replica.end
+    def _ask_for_slice(self, leader: int, fetching: Fetching) -> None:
+        about = ("snapshot", leader, self.epoch)
+        if about not in self._retry_at and fetching.work is None:
+            request = requests.snapshot_request(
+                self._cluster_id, self.me, self.epoch, fetching.id, fetching.position, self.options.snapshot_bytes
+            )
+            self._outbox.ask(leader, request, FETCHES, about)
 
-    def _act_prospective(self, state: Prospective, now: Time) -> None:
-        if state.tally.is_won:
-            self._change(epoch=self.epoch + 1, voted=self._key_of(*self.me))
-            self._become(Candidate(Tally(self.voters), now.mono + self._election_timeout()), now)
-        elif state.tally.is_lost or now.mono >= state.deadline:
-            if self.election.leader != NO_LEADER:
-                options = self.options
-                wait = self._dice(1, options.election_backoff_max_ms) if state.leader_left else options.fetch_timeout_ms
-                follower = Follower(self.election.leader, now.mono + wait, leader_left=state.leader_left)
-                self._become(follower, now)
-            else:
-                self._become(Unattached(now.mono + self._election_timeout()), now)
-        else:
-            self._request_votes(state.tally, pre_vote=True)
+    def _use_answer(self, token: int, asked: Asked, partition: Any, now: Time) -> None:
+        """The answer changed nothing about who leads."""
+        state = self.state
+        match asked.about[0], state:
+            case "vote", Prospective() | Candidate():
+                _, voter, epoch, pre_vote = asked.about
+                if epoch == self.epoch and pre_vote == isinstance(state, Prospective):
+                    granted = partition.error_code == ErrorCode.NONE and partition.vote_granted
+                    (state.tally.granted if granted else state.tally.rejected).add(voter)
+            case "end", Resigned():
+                state.untold.discard(asked.target)
+            case "fetch" | "snapshot", Follower():
+                if (asked.target, asked.about[2]) == (state.leader, self.epoch):
+                    self._used(token, state, asked, partition, now)
 
-    def _act_candidate(self, state: Candidate, now: Time) -> None:
-        if state.tally.is_won:
-            self._change(leader=self.me.id)
-            self._become(Leader(self.replica.end, now.mono), now)
-        elif now.mono >= state.deadline:
-            self._become(self._prospective(now), now)
-        elif state.tally.is_lost:
-            # Not at once: the others may be candidates, too, and would lose again.
-            state.deadline = min(state.deadline, now.mono + self._dice(1, self.options.election_backoff_max_ms))
-        else:
-            self._request_votes(state.tally, pre_vote=False)
-
-    def _request_votes(self, tally: Tally, *, pre_vote: bool) -> None:
-        """Once the log is synced: votes for a longer log than the one that survives a power loss could elect a
-        replica that lacks what was committed."""
-        if not self._is_synced():
+    def _used(self, token: int, state: Follower, asked: Asked, partition: Any, now: Time) -> None:
+        """The leader answered."""
+        if partition.error_code != ErrorCode.NONE:
+            self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
+            if asked.about[0] == "snapshot":
+                self._stop_fetching()  # it may have a newer one
             return
-        for voter in tally.missing:
-            about = ("vote", voter, self.epoch, pre_vote)
-            if voter != self.me.id and about not in self._retry_at:
-                key = tally.voters.key_of(voter)
-                request = requests.vote_request(
-                    self._cluster_id, self.me, key, self.epoch, self.replica.log_end, pre_vote=pre_vote
-                )
-                self._outbox.ask(voter, request, VOTES, about)
+        if not state.leader_left or token > state.left_after:
+            state.deadline = now.mono + self.options.fetch_timeout_ms
+            state.has_fetched, state.leader_left = True, False
+        if asked.about[0] == "snapshot":
+            self._slice_fetched(partition)
+        else:
+            self._fetched(asked, partition, now)
+
+    def _fetched(self, asked: Asked, partition: fetch.PartitionData, now: Time) -> None:
+        diverging, snapshot = partition.diverging_epoch, requests.snapshot_of(partition)
+        offset = asked.request.topics[0].partitions[0].fetch_offset
+        if diverging.end_offset >= 0:
+            end = self.replica.cut(requests.epoch_end_of(diverging))
+            self._outbox.event("quorum.cut", node=self.me.id, offset=end, epoch=self.epoch)
+        elif snapshot.end_offset >= 0:
+            is_clear = self._fetching is None and all(work is self._making for work in self._works)
+            if offset == self.replica.end and is_clear and self.replica.is_behind(snapshot):
+                self._fetching = Fetching(self.replica.disk, self.replica.log.folder, snapshot)
+        elif offset <= self.replica.end:
+            if offset == self.replica.end and self._is_synced():
+                try:
+                    self.replica.append_fetched(requests.content_of(partition.records), now)
+                except ApiError:  # damaged on its way, or on the leader's disk: nothing was appended
+                    self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
+                    return
+                offset = self.replica.end
+            self.replica.raise_high_watermark(min(partition.high_watermark, offset))
+        self._sync()
+
+    def _slice_fetched(self, partition: fetch_snapshot.FetchSnapshotPartitionResponse) -> None:
+        fetching = self._fetching
+        if fetching is None or fetching.work is not None:
+            return
+        if requests.snapshot_of(partition) != fetching.id:
+            self._stop_fetching()
+            return
+        content = requests.content_of(partition.unaligned_records)
+        if fetching.take(partition.position, content, partition.size):
+            steps = fetching.complete(partition.size)
+            fetching.work = Work(steps, lambda: self._has_fetched(fetching), lambda: self._gave_up(fetching))
+            self._works.append(fetching.work)
+
+    def _has_fetched(self, fetching: Fetching) -> None:
+        """The snapshot is whole and durable. No leader gets here: none lacks what a snapshot has."""
+        self._fetching = None
+        if self.replica.is_behind(fetching.id):
+            self._whole = fetching.id
+
+    def _gave_up(self, fetching: Fetching) -> None:
+        fetching.discard()
+        if self._fetching is fetching:  # it was damaged on its way
+            self._fetching = None
+
+    def _stop_fetching(self) -> None:
+        """Give up a snapshot that is not whole."""
+        fetching, self._fetching = self._fetching, None
+        if fetching is not None and fetching.work is not None:
+            fetching.work.drop()
+        elif fetching is not None:
+            fetching.discard()
+
+    # Leading
 
     def _act_leader(self, state: Leader, now: Time) -> None:
-        if now.mono >= self._leader_until(state):
+        if self._is_over(self._leader_until(state), now):
             self._resign(state, now)
             return
         self._advance(state)
-        due = state.announced_at + self.options.fetch_timeout_ms // 2 <= now.mono
-        if due:
+        if state.announced_at + self.options.fetch_timeout_ms // 2 <= now.mono:
             state.announced_at = now.mono
-            for voter in self.voters.ids:
-                silent = now.mono - state.fetched_at.get(voter, state.since - self.options.fetch_timeout_ms)
-                if voter != self.me.id and silent >= self.options.fetch_timeout_ms // 2:
-                    request = requests.begin_request(self._cluster_id, self.voters.key_of(voter), self.standing)
-                    self._outbox.ask(voter, request, VOTES, ("begin", voter, self.epoch))
-        self._answer_waiting(now)
+            self._announce(state, now)
+        self._serving.answer(self.standing, self._given_out, now)
+
+    def _announce(self, state: Leader, now: Time) -> None:
+        """To the voters that do not fetch."""
+        for voter in self.voters.ids:
+            silent = now.mono - state.fetched_at.get(voter, state.since - self.options.fetch_timeout_ms)
+            if voter != self.me.id and silent >= self.options.fetch_timeout_ms // 2:
+                request = requests.begin_request(self._cluster_id, self.voters.key_of(voter), self.standing)
+                self._outbox.ask(voter, request, VOTES, ("begin", voter, self.epoch))
 
     def _leader_until(self, state: Leader) -> int:
         """A leader that a majority has not fetched from for so long may have a successor."""
-        if len(self.voters) == 1 and self.is_voter:
-            return 2**63 - 1
+        if self.is_alone:
+            return NEVER
         heard = {**state.fetched_at, self.me.id: 2**62} if self.is_voter else state.fetched_at
         return self.voters.reached_by_majority(heard, state.since) + self.options.fetch_timeout_ms * 3 // 2
-
-    def _act_resigned(self, state: Resigned, now: Time) -> None:
-        if now.mono >= state.deadline:
-            self._change(epoch=self.epoch + 1)
-            self._become(Unattached(now.mono + (self._election_timeout() if self.is_voter else 0)), now)
-            return
-        preferred = [self.voters.key_of(voter) for voter in state.candidates]
-        for voter in sorted(state.untold):
-            about = ("end", voter, self.epoch)
-            if about not in self._retry_at:
-                self._outbox.ask(voter, requests.end_request(self._cluster_id, self.standing, preferred), VOTES, about)
-
-    # Leading
 
     def _begin_office(self, now: Time) -> None:
         """The leader's own first record: what earlier leaders wrote is committed with it."""
         voters = self.voters
         self._append_control([leader_change(self.me.id, voters)], now, int(voters.directories))
         if voters.directories and self.replica.voters.latest_offset < 0:
-            everyone = VotersRecord(voters=[voter_record(key) for key in voters])
+            everyone = VotersRecord(voters=list(voters.records))
             self._append_control([KRaftVersionRecord(k_raft_version=1), everyone], now)
         self._sync()
 
@@ -482,29 +438,41 @@ class Quorum:
         if committed > state.epoch_start and self.replica.raise_high_watermark(committed):
             self._outbox.event("quorum.committed", node=self.me.id, offset=committed, epoch=self.epoch)
 
-    def _fetch(self, token: int, request: fetch.FetchRequest, partition: Any, now: Time) -> None:
-        code = self._check_leader(partition)
+    def _fetch(self, token: int, request: fetch.FetchRequest, partition: fetch.FetchPartition, now: Time) -> None:
+        epoch = partition.current_leader_epoch
+        code = ErrorCode.INVALID_REQUEST
+        if partition.fetch_offset >= 0 and 0 <= partition.last_fetched_epoch <= epoch:
+            code = self._check_leader(epoch)
         if code != ErrorCode.NONE or not isinstance(self.state, Leader):
-            self._reply_fetch(token, code)
-            return
-        diverging = self.replica.diverging(partition.last_fetched_epoch, partition.fetch_offset)
-        if diverging is not None:
-            end = fetch.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
-            self._reply_fetch(token, diverging_epoch=end)
+            self._serving.refuse(token, self.standing, code)
             return
         key = VoterKey(request.replica_state.replica_id, partition.replica_directory_id)
+        if not self._serving.find_place(token, partition, self.standing, self._given_out):
+            self._heard(self.state, key, now)
+            return
         if key in self.voters:
             self.state.ends[key.id] = partition.fetch_offset
-            self.state.fetched_at[key.id] = now.mono
-            self._advance(self.state)
         elif key.id >= 0:
             self.state.observers[key.id] = (partition.fetch_offset, now.mono)
-        deadline = now.mono + min(request.max_wait_ms, self.options.fetch_wait_ms)
-        self._waiting.append(Waiting(token, partition, deadline))
+        self._heard(self.state, key, now)
+        self._serving.wait(token, partition, request.max_wait_ms, now)
 
-    def _check_leader(self, partition: Any) -> ErrorCode:
-        epoch = partition.current_leader_epoch
-        if epoch < 0 or partition.fetch_offset < 0 or not 0 <= partition.last_fetched_epoch <= epoch:
+    def _heard(self, state: Leader, key: VoterKey, now: Time) -> None:
+        """A voter takes this replica for its leader."""
+        if key in self.voters:
+            state.fetched_at[key.id] = now.mono
+
+    def _fetch_snapshot(
+        self, request: fetch_snapshot.FetchSnapshotRequest, partition: fetch_snapshot.FetchSnapshotPartition, now: Time
+    ) -> Message:
+        code = self._check_leader(partition.current_leader_epoch)
+        if code != ErrorCode.NONE or not isinstance(self.state, Leader):
+            return requests.snapshot_response(self.standing, requests.snapshot_of(partition), code)
+        self._heard(self.state, VoterKey(request.replica_id, partition.replica_directory_id), now)
+        return self._serving.snapshot_slice(request, partition, self.standing)
+
+    def _check_leader(self, epoch: int) -> ErrorCode:
+        if epoch < 0:
             return ErrorCode.INVALID_REQUEST
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -512,128 +480,29 @@ class Quorum:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE if isinstance(self.state, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def _answer_waiting(self, now: Time) -> None:
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            offset = each.partition.fetch_offset
-            if offset < self.replica.end:
-                piece = self.replica.read(offset, min(each.partition.partition_max_bytes, self.options.fetch_bytes))
-                self._reply_fetch(each.token, records=piece if piece is not None else b"")
-            elif (
-                self.is_in_office and each.partition.high_watermark < self.replica.high_watermark
-            ) or each.deadline <= now.mono:
-                self._reply_fetch(each.token)
-            else:
-                self._waiting.append(each)
-
-    def _reply_fetch(self, token: int, code: ErrorCode = ErrorCode.NONE, **content: Any) -> None:
-        is_known = code == ErrorCode.NONE and self.is_in_office
-        high_watermark = self.replica.high_watermark if is_known else requests.NO_HIGH_WATERMARK
-        self._outbox.reply(
-            token, requests.fetch_response(self.standing, code, high_watermark=high_watermark, **content)
-        )
-
-    # Requests of others
-
-    def _check_voter(self, epoch: int, node: int) -> ErrorCode:
-        if epoch < self.epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.INVALID_REQUEST if node < 0 or epoch < 0 else ErrorCode.NONE
-
-    def _is_me(self, voter: int, directory: bytes) -> bool:
-        is_directory = directory in (NOBODY.directory, self.me.directory) or not self.voters.directories
-        return voter in (-1, self.me.id) and is_directory
-
-    def _vote(self, request: elections.VoteRequest, partition: Any, now: Time) -> Message:
-        epoch = partition.replica_epoch
-        key = self._key_of(partition.replica_id, partition.replica_directory_id)
-        end = LogEnd(partition.last_offset_epoch, partition.last_offset)
-        least = epoch if partition.pre_vote else epoch - 1
-        code = ErrorCode.INVALID_REQUEST
-        if end.offset >= 0 and 0 <= end.epoch <= least:
-            code = self._check_voter(epoch, key.id)
-        if code != ErrorCode.NONE:
-            return requests.vote_response(self.standing, code)
-        if epoch > self.epoch:
-            self._unattached(epoch, now)
-        if not self._is_me(request.voter_id, partition.voter_directory_id):
-            return requests.vote_response(self.standing, ErrorCode.INVALID_VOTER_KEY)
-        own = self.replica.log_end
-        if partition.pre_vote:
-            granted = may_grant_pre_vote(self.state, end, own)
-        else:
-            granted = may_grant_vote(self.state, self.election, key, end, own)
-            if granted and self.election.voted != key:
-                self._change(voted=key)
-                if isinstance(self.state, Unattached):
-                    self.state.deadline = now.mono + self._election_timeout()
-        return requests.vote_response(self.standing, ErrorCode.NONE, granted=granted)
-
-    def _begin(self, request: elections.BeginQuorumEpochRequest, partition: Any, now: Time) -> ErrorCode:
-        code = self._check_voter(partition.leader_epoch, partition.leader_id)
-        if code == ErrorCode.NONE:
-            self._learn(Standing(partition.leader_id, partition.leader_epoch), now)
-            if isinstance(self.state, Prospective) and self.election.leader == partition.leader_id:
-                self._follow(partition.leader_id, self.epoch, now)
-            if not self._is_me(request.voter_id, partition.voter_directory_id):
-                code = ErrorCode.INVALID_VOTER_KEY
-        return code
-
-    def _end(self, partition: Any, now: Time) -> ErrorCode:
-        code = self._check_voter(partition.leader_epoch, partition.leader_id)
-        if code == ErrorCode.NONE:
-            self._learn(Standing(partition.leader_id, partition.leader_epoch), now)
-            if isinstance(self.state, Follower) and self.state.leader == partition.leader_id:
-                self.state.leader_left = True
-                preferred = [candidate.candidate_id for candidate in partition.preferred_candidates]
-                if self.me.id in preferred:
-                    place = preferred.index(self.me.id)
-                    wait = place * self.options.election_backoff_max_ms // (2 * len(preferred))
-                    self.state.deadline = min(self.state.deadline, now.mono + wait)
-        return code
-
-    # Answers of others
-
-    def _use_answer(self, asked: Asked, partition: Any, now: Time) -> None:
-        """The answer changed nothing about who leads."""
-        state = self.state
-        match asked.about[0], state:
-            case "vote", Prospective() | Candidate():
-                _, voter, epoch, pre_vote = asked.about
-                if epoch == self.epoch and pre_vote == isinstance(state, Prospective):
-                    granted = partition.error_code == ErrorCode.NONE and partition.vote_granted
-                    (state.tally.granted if granted else state.tally.rejected).add(voter)
-            case "end", Resigned():
-                state.untold.discard(asked.target)
-            case "fetch", Follower():
-                if (asked.target, asked.about[2]) == (state.leader, self.epoch):
-                    self._fetched(state, asked, partition, now)
-
-    def _fetched(self, state: Follower, asked: Asked, partition: fetch.PartitionData, now: Time) -> None:
-        if partition.error_code != ErrorCode.NONE:
-            self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
-            return
-        state.deadline = now.mono + self.options.fetch_timeout_ms
-        state.has_fetched, state.leader_left = True, False
-        diverging = partition.diverging_epoch
-        if diverging.end_offset >= 0:
-            end = self.replica.cut(requests.epoch_end_of(diverging))
-            self._outbox.event("quorum.cut", node=self.me.id, offset=end, epoch=self.epoch)
-        elif asked.request.topics[0].partitions[0].fetch_offset == self.replica.end:
-            try:
-                self.replica.append_fetched(requests.content_of(partition), now)
-            except ApiError:  # damaged on its way, or on the leader's disk: nothing was appended
-                self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
-                return
-            self.replica.raise_high_watermark(min(partition.high_watermark, self.replica.end))
-        self._sync()
+    # Files
 
     def _save_committed(self, now: Time) -> None:
-        """Save the high watermark now and then. Nothing waits for it."""
-        state = self.replica.to_save
-        if self._saving is None and now.mono >= self._save_at and state != self.replica.saved:
-            self._saving = (self._outbox.replace(self.replica.committed_path, format_committed(state)), state)
-            self._save_at = now.mono + SAVE_EVERY_MS
+        """Save the high watermark now and then. Nothing waits for it, but a log that starts over."""
+        if self._saving is not None:
+            return
+        if self._whole is not None:
+            state = state_after(self._whole)
+        else:
+            state = self.replica.to_save
+            if now.mono < self._save_at or state == self.replica.saved:
+                return
+        self._saving = (self._outbox.replace(self.replica.committed_path, format_committed(state)), state)
+        self._save_at = now.mono + SAVE_EVERY_MS
+
+    def _committed_saved(self, state: CommittedState) -> None:
+        self.replica.saved, self._saving = state, None
+        whole = self._whole
+        if whole is not None and state == state_after(whole):
+            self._whole = None
+            self.replica.start_over(whole)
+            self._outbox.event("quorum.snapshot", node=self.me.id, offset=whole.end_offset, epoch=whole.epoch)
+            self._sync()
 
     def _sync(self) -> None:
         """Sync what was appended. What comes meanwhile is synced next."""

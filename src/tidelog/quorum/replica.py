@@ -1,4 +1,4 @@
-"""One replica of the metadata log: how far it is synced and committed, and which voter sets it contains.
+"""One replica of the metadata log: how far it is synced and committed, its snapshots, and which voter sets it contains.
 
 - Only synced records count: `synced_end` is what a follower fetches from, and what a leader counts of its own log. A
   failed fsync ends the process. The next one writes everything above the recovery point again, because a page whose
@@ -6,12 +6,13 @@
 - Nothing below the high watermark is ever cut, and `committed-state` has what was committed and synced here. A bad
   batch below that is rot: records that this voter acknowledged are lost, so it must not start. Above it a power loss
   tears the log anywhere, so whatever follows the first bad batch is cut.
+- A snapshot stands for the log before its end. Where the log ends before its newest snapshot, or has another epoch
+  there, it starts over at the snapshot's end: all that the snapshot has is committed.
 - The file is written at most every `SAVE_EVERY_MS`, beside the syncs of records, so it lags. What that does not notice:
   rot in records that were synced during the last moments before a power loss, or that no leader confirmed since.
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
@@ -20,16 +21,17 @@ from tidelog.effects import FileSlice
 from tidelog.errors import CorruptLog
 from tidelog.log import names
 from tidelog.log.log import Log
-from tidelog.log.scan import whole_batches
-from tidelog.log.segment import Segment
-from tidelog.model import Time, TopicPartition
+from tidelog.model import NO_EPOCH, Time, TopicPartition
 from tidelog.partition.truncation import KIP_320, EpochEnd, diverging, epoch_end
 from tidelog.ports import Buffer, Disk, File
 from tidelog.quorum.committed_file import FILE_NAME, CommittedState, format_committed, load_committed
 from tidelog.quorum.control_records import control_of
 from tidelog.quorum.election import LogEnd
-from tidelog.quorum.voters import VoterHistory, VoterKey, Voters
-from tidelog.wire.messages.cluster.metadata_log import VotersRecord
+from tidelog.quorum.held_snapshots import HeldSnapshots
+from tidelog.quorum.opening import check_for_rot, clear_leftovers, state_after, write_again
+from tidelog.quorum.snapshots import QuorumState, SnapshotId, heading, remove_unfinished
+from tidelog.quorum.voters import History, VoterHistory, Voters
+from tidelog.wire.messages.cluster.metadata_log import KRaftVersionRecord, VotersRecord
 from tidelog.wire.records import BatchHeader, batches, crc_holds, records
 
 PARTITION = TopicPartition(names.METADATA_TOPIC, 0)
@@ -61,24 +63,32 @@ def config_of(segment_bytes: int = 1_073_741_824) -> TopicConfig:
 class Replica:
     """The log, its high watermark and its voter sets."""
 
-    def __init__(self, log: Log, disk: Disk, voters: VoterHistory, saved: CommittedState) -> None:
+    def __init__(
+        self, log: Log, disk: Disk, snapshots: HeldSnapshots, voters: Voters, saved: CommittedState, high_watermark: int
+    ) -> None:
         self.log = log
-        self.voters = voters
-        self.high_watermark = saved.high_watermark
+        self.snapshots = snapshots
+        self.high_watermark = high_watermark
         self.saved = saved
         """What the file has, durably."""
-        self._disk = disk
+        self.disk = disk
+        self._static = voters
+        self._begin_history()
 
     def __repr__(self) -> str:
         return f"Replica({self.log}, synced {self.synced_end}, HW {self.high_watermark})"
 
     @classmethod
     def open(cls, disk: Disk, folder: str, voters: Voters, config: TopicConfig, now: Time) -> "Replica":
-        """The replica in the folder, which is created if it is missing. `voters` vote where the log does not say.
-        Raises CorruptLog if records that were committed and synced here are damaged."""
+        """The replica in the folder, which is created if it is missing. `voters` vote where neither the log nor a
+        snapshot says. Raises CorruptLog if records that were committed and synced here are damaged."""
         saved = load_committed(disk, folder)
         if disk.exists(folder):
-            _check_for_rot(disk, folder, saved.high_watermark)
+            remove_unfinished(disk, folder)
+            clear_leftovers(disk, folder, saved.log_begins)
+        snapshots = HeldSnapshots(disk, folder)
+        if disk.exists(folder):
+            check_for_rot(disk, folder, saved, snapshots.newest.end_offset)
         log = Log.open(
             disk,
             folder,
@@ -86,15 +96,29 @@ class Replica:
             TOPIC_ID,
             config,
             recovery_point=saved.high_watermark,
-            log_start_offset=0,
+            log_start_offset=saved.log_begins,
             clean=False,
             now=now,
         )
-        _write_again(log)
-        found = cls(log, disk, VoterHistory(voters), saved)
+        write_again(log)
+        high_watermark = min(max(saved.high_watermark, snapshots.newest.end_offset), log.log_end_offset)
+        found = cls(log, disk, snapshots, voters, saved, high_watermark)
+        if found.is_behind(snapshots.newest):
+            disk.replace(found.committed_path, format_committed(state_after(snapshots.newest)))
+            found.start_over(snapshots.newest)
         for segment in log.segments:
             found.note_voters(segment.file.read(0, segment.size))
         return found
+
+    def _begin_history(self) -> None:
+        """Who votes according to the newest snapshot, which the log before it cannot change any more."""
+        newest = self.snapshots.newest
+        state = heading(self.disk, self.log.folder, newest).state if newest in self.snapshots else QuorumState(0, None)
+        first = self._static if state.voters is None else Voters.of(state.voters)
+        self.voters = VoterHistory(first)
+        self.kraft_versions = History(max(state.kraft_version, int(first.directories)))
+        if newest.end_offset:
+            self.voters.append(newest.end_offset - 1, first)
 
     @property
     def end(self) -> int:
@@ -107,7 +131,14 @@ class Replica:
 
     @property
     def log_end(self) -> LogEnd:
-        return LogEnd(max(self.log.epochs.latest, 0), self.end)
+        return self.log_end_at(self.end)
+
+    def log_end_at(self, offset: int) -> LogEnd:
+        """What the log's end would be if it ended at `offset`. A log that has no records since its snapshot has its
+        epoch: otherwise it would look less complete than those that still have the snapshot's records."""
+        epoch = self.log.epochs.epoch_at(offset - 1) if offset else NO_EPOCH
+        newest = self.snapshots.newest
+        return LogEnd(max(epoch, newest.epoch if newest.end_offset <= offset else 0, 0), offset)
 
     def append(self, batch: bytes, epoch: int, now: Time) -> int:
         """Append the leader's batch; returns its first offset."""
@@ -125,10 +156,14 @@ class Replica:
         for batch in batches(content):
             if not batch.is_control:
                 continue
+            first = batch.base_offset if base_offset is None else base_offset
             for record in records(memoryview(content)[batch.position : batch.end]):
-                if isinstance(control := control_of(record), VotersRecord):
-                    first = batch.base_offset if base_offset is None else base_offset
-                    self.voters.append(first + record.offset - batch.base_offset, _voters_of(control))
+                offset = first + record.offset - batch.base_offset
+                control = control_of(record) if offset >= self.snapshots.newest.end_offset else None
+                if isinstance(control, VotersRecord):
+                    self.voters.append(offset, Voters.of(control.voters))
+                elif isinstance(control, KRaftVersionRecord):
+                    self.kraft_versions.append(offset, control.k_raft_version)
 
     def diverging(self, last_epoch: int, offset: int) -> EpochEnd | None:
         """Where the log of a replica that fetches from here diverges from this one; None if it does not."""
@@ -150,6 +185,7 @@ class Replica:
         assert offset >= self.high_watermark, f"{self} would be cut at {offset}"
         self.log.truncate_to(offset)
         self.voters.cut(self.end)
+        self.kraft_versions.cut(self.end)
 
     def raise_high_watermark(self, offset: int) -> bool:
         """Returns whether it moved. It never goes back."""
@@ -176,6 +212,56 @@ class Replica:
                 yield Committed(batch, content[batch.position : batch.end])
                 offset = batch.next_offset
 
+    # Snapshots
+
+    def is_behind(self, snapshot: SnapshotId) -> bool:
+        """Whether this log lacks what the snapshot stands for, or has something else in its place."""
+        end = snapshot.end_offset
+        if self.log.log_start_offset >= end:
+            return False
+        return self.end < end or self.log.epochs.epoch_at(end - 1) != snapshot.epoch
+
+    def start_over(self, snapshot: SnapshotId) -> None:
+        """Begin again, without records, after a durable snapshot; `state_after(snapshot)` was saved, durably."""
+        self.saved = state_after(snapshot)
+        self.log.truncate_fully_and_start_at(snapshot.end_offset)
+        self.high_watermark = max(self.high_watermark, snapshot.end_offset)
+        if snapshot not in self.snapshots:
+            self.snapshots.add(snapshot)
+        self.snapshots.remove_before(snapshot)
+        self._begin_history()
+
+    def snapshot_for(self, last_epoch: int, offset: int) -> SnapshotId | None:
+        """The snapshot that a replica whose log ends there must fetch first: this log does not have what follows, or
+        cannot say whether the logs diverge."""
+        newest, oldest, start = self.snapshots.newest, self.snapshots.oldest, self.log.log_start_offset
+        if newest.end_offset == 0:
+            return None
+        # At its start the log does not know the epoch of the record before, but from a snapshot that ends there.
+        is_other = offset == start and (start, last_epoch) != (oldest.end_offset, oldest.epoch)
+        is_before = offset < start or last_epoch < oldest.epoch
+        return newest if offset == 0 or is_before or is_other else None
+
+    def snapshot_at(self, end_offset: int) -> tuple[SnapshotId, QuorumState]:
+        """How a snapshot of what is committed before this offset is named, and what it says of the quorum."""
+        assert self.log.log_start_offset < end_offset <= self.high_watermark, (end_offset, self)
+        version = self.kraft_versions.at(end_offset)
+        voters = self.voters.at(end_offset).records if version > 0 else None
+        return SnapshotId(end_offset, self.log.epochs.epoch_at(end_offset - 1)), QuorumState(version, voters)
+
+    def retain(self, now: Time, *, retention_bytes: int, retention_ms: int) -> None:
+        """Remove snapshots beyond the retention, and the log before the oldest one that is left. Only durable
+        snapshots are held, so what they stand for is not lost with it."""
+        oldest = self.snapshots.retain(
+            self.log.size, now.wall, retention_bytes=retention_bytes, retention_ms=retention_ms
+        )
+        if self.log.log_start_offset < oldest.end_offset <= self.high_watermark:
+            self.log.advance_start(oldest.end_offset)
+            for path in self.log.delete_old_segments(now, self.high_watermark):
+                self.disk.remove(path)
+
+    # Durability
+
     def unsynced(self) -> list[File]:
         """The files to sync, in this order; then `synced` with the log's present end."""
         return self.log.unsynced()
@@ -186,7 +272,8 @@ class Replica:
     @property
     def to_save(self) -> CommittedState:
         """What the file may say now."""
-        return self.saved._replace(high_watermark=min(self.high_watermark, self.synced_end))
+        proved = max(self.saved.high_watermark, min(self.high_watermark, self.synced_end))
+        return self.saved._replace(high_watermark=proved)
 
     @property
     def committed_path(self) -> str:
@@ -196,43 +283,4 @@ class Replica:
         """Sync and close everything."""
         self.log.close()
         self.saved = self.to_save
-        self._disk.replace(self.committed_path, format_committed(self.saved))
-
-
-def _voters_of(record: VotersRecord) -> Voters:
-    return Voters(VoterKey(voter.voter_id, voter.voter_directory_id) for voter in record.voters)
-
-
-def _check_for_rot(disk: Disk, folder: str, committed: int) -> None:
-    """Raises CorruptLog unless all batches below this offset are whole."""
-    found = disk.list(folder)
-    bases = sorted(names.offset_of(name) or 0 for name in found if names.is_kind(name, names.LOG))
-    expected = bases[0] if bases else 0
-    for base, following in pairwise([*bases, 2**63 - 1]):
-        if base != expected or expected >= committed:
-            break
-        file = disk.open(f"{folder}/{names.name(base, names.LOG)}")
-        for batch in whole_batches(file, file.size()):
-            if batch.base_offset != expected or expected >= following:
-                break
-            expected = batch.next_offset
-        file.close()
-    if expected < committed:
-        raise CorruptLog(
-            f"{folder}: offset {expected} is damaged, although everything below {committed} was committed; "
-            "remove this voter from the quorum, format its folder and add it again"
-        )
-
-
-def _write_again(log: Log) -> None:
-    """Write everything above the recovery point again, so that the next fsync really writes it."""
-    point = log.recovery_point
-    for number in range(log.segments.floor(max(point, log.segments.base_offset)), len(log.segments)):
-        segment: Segment = log.segments[number]
-        at = segment.locate(point) if segment.size else None
-        position = at.position if at is not None else segment.size
-        content = segment.file.read(position, segment.size - position)
-        if content:
-            segment.file.write(position, content)
-            log.changed_in_place(segment)
-    log.durability.dirty = True
+        self.disk.replace(self.committed_path, format_committed(self.saved))

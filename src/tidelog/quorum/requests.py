@@ -8,7 +8,9 @@ from tidelog.partition.truncation import EpochEnd
 from tidelog.ports import Buffer
 from tidelog.quorum.election import LogEnd
 from tidelog.quorum.replica import PARTITION, TOPIC_ID
+from tidelog.quorum.snapshots import SnapshotId
 from tidelog.quorum.voters import VoterKey
+from tidelog.wire.messages.cluster import fetch_snapshot
 from tidelog.wire.messages.cluster import quorum_elections as elections
 from tidelog.wire.messages.records import fetch
 
@@ -29,9 +31,14 @@ def only_partition(request: Message) -> Any:
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None
     topic, partition = request.topics[0], request.topics[0].partitions[0]
-    is_log = topic.topic_id == TOPIC_ID if isinstance(request, fetch.FetchRequest) else topic.topic_name == _NAME
-    number = partition.partition if isinstance(request, fetch.FetchRequest) else partition.partition_index
-    return partition if is_log and number == 0 else None
+    match request:
+        case fetch.FetchRequest():
+            is_log = topic.topic_id == TOPIC_ID and partition.partition == 0
+        case fetch_snapshot.FetchSnapshotRequest():
+            is_log = topic.name == _NAME and partition.partition == 0
+        case _:
+            is_log = topic.topic_name == _NAME and partition.partition_index == 0
+    return partition if is_log else None
 
 
 _NAME = PARTITION.topic
@@ -128,6 +135,47 @@ def fetch_response(
     return fetch.FetchResponse(responses=[fetch.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])])
 
 
+def snapshot_request(
+    cluster_id: str, replica: VoterKey, epoch: int, which: SnapshotId, position: int, most: int
+) -> fetch_snapshot.FetchSnapshotRequest:
+    partition = fetch_snapshot.FetchSnapshotPartition(
+        current_leader_epoch=epoch,
+        snapshot_id=fetch_snapshot.SnapshotId(end_offset=which.end_offset, epoch=which.epoch),
+        position=position,
+        replica_directory_id=replica.directory,
+    )
+    topic = fetch_snapshot.FetchSnapshotTopic(name=_NAME, partitions=[partition])
+    return fetch_snapshot.FetchSnapshotRequest(
+        cluster_id=cluster_id, replica_id=replica.id, max_bytes=most, topics=[topic]
+    )
+
+
+def snapshot_response(
+    standing: Standing,
+    which: SnapshotId,
+    code: ErrorCode = ErrorCode.NONE,
+    *,
+    size: int = 0,
+    position: int = 0,
+    records: Buffer = b"",
+) -> fetch_snapshot.FetchSnapshotResponse:
+    partition = fetch_snapshot.FetchSnapshotPartitionResponse(
+        error_code=code,
+        snapshot_id=fetch_snapshot.SnapshotId(end_offset=which.end_offset, epoch=which.epoch),
+        current_leader=fetch_snapshot.LeaderIdAndEpoch(leader_id=standing.leader, leader_epoch=standing.epoch),
+        size=size,
+        position=position,
+        unaligned_records=records,
+    )
+    topic = fetch_snapshot.FetchSnapshotTopicResponse(name=_NAME, partitions=[partition])
+    return fetch_snapshot.FetchSnapshotResponse(topics=[topic])
+
+
+def snapshot_of(partition: Any) -> SnapshotId:
+    """The snapshot that an answer names; its end is negative if it names none."""
+    return SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
+
+
 def refused(request: Message, code: ErrorCode) -> Message:
     """The answer to a request that is not about this quorum."""
     if isinstance(request, fetch.FetchRequest):
@@ -139,6 +187,7 @@ _RESPONSES: dict[type[Any], type[Any]] = {
     elections.VoteRequest: elections.VoteResponse,
     elections.BeginQuorumEpochRequest: elections.BeginQuorumEpochResponse,
     elections.EndQuorumEpochRequest: elections.EndQuorumEpochResponse,
+    fetch_snapshot.FetchSnapshotRequest: fetch_snapshot.FetchSnapshotResponse,
 }
 
 
@@ -152,7 +201,7 @@ def answered_partition(response: Message) -> Any:
 
 def standing_of(partition: Any) -> Standing:
     """Who leads, according to the partition of an answer."""
-    if isinstance(partition, fetch.PartitionData):
+    if isinstance(partition, fetch.PartitionData | fetch_snapshot.FetchSnapshotPartitionResponse):
         return Standing(partition.current_leader.leader_id, partition.current_leader.leader_epoch)
     return Standing(partition.leader_id, partition.leader_epoch)
 
@@ -161,8 +210,7 @@ def epoch_end_of(diverging: fetch.EpochEndOffset) -> EpochEnd:
     return EpochEnd(diverging.epoch, diverging.end_offset)
 
 
-def content_of(partition: fetch.PartitionData) -> Buffer:
-    """The record batches of a Fetch answer, as they came."""
-    content = partition.records
+def content_of(content: Any) -> Buffer:
+    """The records of an answer, as they came."""
     assert content is None or isinstance(content, bytes | bytearray | memoryview), content
     return content or b""

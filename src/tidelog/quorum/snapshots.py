@@ -219,6 +219,34 @@ def read(content: Buffer, path: str, epoch: int | None = None) -> Iterator[list[
         raise CorruptLog(f"{path}: the end of the snapshot is missing")
 
 
+class Heading(NamedTuple):
+    """What a snapshot begins with: who votes, and when the last record that it stands for was written."""
+
+    state: QuorumState
+    last_timestamp: int
+
+
+def heading(disk: Disk, folder: str, which: SnapshotId) -> Heading:
+    """What the snapshot in the folder begins with; the rest is not read. CorruptLog if that is damaged."""
+    path = f"{folder}/{which.file_name}"
+    file = disk.open(path)
+    content = file.read(0, _HEADING_BYTES)
+    file.close()
+    state, last_timestamp = QuorumState(), -1
+    for record in next(read(content, path, which.epoch), ()):
+        match record:
+            case SnapshotHeaderRecord():
+                last_timestamp = record.last_contained_log_timestamp
+            case KRaftVersionRecord():
+                state = state._replace(kraft_version=record.k_raft_version)
+            case VotersRecord():
+                state = state._replace(voters=record.voters)
+    return Heading(state, last_timestamp)
+
+
+_HEADING_BYTES = 65_536
+
+
 def read_batch(content: Buffer, batch: BatchHeader) -> list[Control | Decoded]:
     """The records of a batch of the metadata log or of a snapshot; control records of other kinds are left out."""
     if batch.is_control:

@@ -28,6 +28,10 @@ class Follower:
     """In this epoch; then others get no pre-vote, because the leader is alive."""
     leader_left: bool = False
     """The leader resigned, or its process is dead."""
+    left_after: int = 0
+    """The last request before that was known: answers to that one and earlier ones say nothing of it."""
+    asked_at: int = LONG_AGO
+    """When it fetched last."""
 
 
 @dataclass(slots=True)

@@ -6,10 +6,12 @@ because it forgot what it voted for. Before kraft.version 1 nobody knows the dir
 A voter set is effective as soon as it is appended, on every node, and undone if its record is cut (KIP-853).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from tidelog.model import NO_ID
+from tidelog.wire.messages.cluster.metadata_log import KRaftVersionFeature, Voter, VoterEndpoint
 
 
 class VoterKey(NamedTuple):
@@ -22,15 +24,35 @@ class VoterKey(NamedTuple):
 NOBODY = VoterKey(-1)
 
 
-class Voters:
-    """One set of voters, in the order of their IDs. Without `directories` (kraft.version 0) only IDs are compared."""
+def voter_record(key: VoterKey, endpoints: Sequence[VoterEndpoint] = ()) -> Voter:
+    return Voter(
+        voter_id=key.id,
+        voter_directory_id=key.directory,
+        endpoints=list(endpoints),
+        k_raft_version_feature=KRaftVersionFeature(max_supported_version=1),
+    )
 
-    def __init__(self, keys: Iterable[VoterKey] = (), *, directories: bool = True) -> None:
+
+class Voters:
+    """One set of voters, in the order of their IDs. Without `directories` (kraft.version 0) only IDs are compared.
+    `records` are the voters as the log has them, with their endpoints, which are empty where nobody knows them."""
+
+    def __init__(
+        self, keys: Iterable[VoterKey] = (), *, directories: bool = True, records: Iterable[Voter] = ()
+    ) -> None:
         self.keys = tuple(sorted(keys))
         self.directories = directories
+        known = {record.voter_id: record for record in records}
+        self.records = tuple([known.get(key.id) or voter_record(key) for key in self.keys])
         self.ids = tuple(key.id for key in self.keys)
         self._by_id = {key.id: key for key in self.keys}
         assert len(self._by_id) == len(self.keys), self.keys
+
+    @classmethod
+    def of(cls, records: Iterable[Voter]) -> "Voters":
+        """The set that a VotersRecord has."""
+        found = list(records)
+        return cls([VoterKey(voter.voter_id, voter.voter_directory_id) for voter in found], records=found)
 
     def __repr__(self) -> str:
         return f"Voters({', '.join(map(str, self.ids))})"
@@ -54,6 +76,16 @@ class Voters:
         """The voter's key; NOBODY for other IDs."""
         return self._by_id.get(voter_id, NOBODY)
 
+    def record_of(self, voter_id: int) -> Voter | None:
+        return next((record for record in self.records if record.voter_id == voter_id), None)
+
+    def changed(self, record: Voter) -> "Voters":
+        """The set with this voter, who may be in it already."""
+        return Voters.of([*self.without(record.voter_id).records, record])
+
+    def without(self, voter_id: int) -> "Voters":
+        return Voters.of([record for record in self.records if record.voter_id != voter_id])
+
     @property
     def majority(self) -> int:
         return len(self.keys) // 2 + 1
@@ -71,30 +103,45 @@ class Voters:
         return following.index(voter_id)
 
 
-class VoterHistory:
-    """The voter sets of one log: where the log begins, and each one that was appended since, by its offset."""
+Value = TypeVar("Value")
 
-    def __init__(self, first: Voters) -> None:
+
+class History(Generic[Value]):
+    """What one log contains of something that holds from where it is appended until it is appended again or cut:
+    `first` holds where the log begins."""
+
+    def __init__(self, first: Value) -> None:
         self._first = first
-        self._appended: list[tuple[int, Voters]] = []
+        self._offsets: list[int] = []
+        self._values: list[Value] = []
 
     def __repr__(self) -> str:
-        return f"VoterHistory({self.latest}, {len(self._appended)} appended)"
+        return f"{type(self).__name__}({self.latest}, {len(self._values)} appended)"
 
     @property
-    def latest(self) -> Voters:
-        return self._appended[-1][1] if self._appended else self._first
+    def latest(self) -> Value:
+        return self._values[-1] if self._values else self._first
 
     @property
     def latest_offset(self) -> int:
-        """Where the latest set is in the log; -1 if it is older than the log."""
-        return self._appended[-1][0] if self._appended else -1
+        """Where the latest one is in the log; -1 if it is older than the log."""
+        return self._offsets[-1] if self._offsets else -1
 
-    def append(self, offset: int, voters: Voters) -> None:
+    def at(self, end_offset: int) -> Value:
+        """What the records before this offset say."""
+        index = bisect_left(self._offsets, end_offset)
+        return self._values[index - 1] if index else self._first
+
+    def append(self, offset: int, value: Value) -> None:
         assert offset > self.latest_offset, (offset, self)
-        self._appended.append((offset, voters))
+        self._offsets.append(offset)
+        self._values.append(value)
 
     def cut(self, end_offset: int) -> None:
         """The log ends at `end_offset` now."""
-        while self._appended and self._appended[-1][0] >= end_offset:
-            self._appended.pop()
+        kept = bisect_left(self._offsets, end_offset)
+        del self._offsets[kept:], self._values[kept:]
+
+
+class VoterHistory(History[Voters]):
+    """The voter sets of one log."""

@@ -29,13 +29,7 @@ def positive(default: int, doc: str, **rules: Any) -> Option[int]:
 
 class RaftOptions(Options, ignored=True):
     controller_quorum_append_linger_ms = integer(25, "Linger time of KRaft's leader.", at_least=0)
-    controller_quorum_election_backoff_max_ms = integer(1000, "Maximum backoff between elections.", at_least=0)
-    controller_quorum_election_timeout_ms = integer(1000, "Time to wait for votes.", at_least=0)
-    controller_quorum_fetch_max_bytes = positive(1_048_576, "Bytes per fetch of the metadata log.")
-    controller_quorum_fetch_snapshot_max_bytes = positive(1_048_576, "Bytes per fetch of a metadata snapshot.")
-    controller_quorum_fetch_timeout_ms = integer(2000, "Time without a leader before an election.", at_least=0)
     controller_quorum_request_timeout_ms = integer(2000, "Timeout of the quorum's requests.", at_least=0)
-    controller_quorum_retry_backoff_ms = integer(20, "Backoff before the quorum's retries.", at_least=0)
     controller_performance_always_log_threshold_ms = long(
         2000, "Duration above which events are logged as slow.", at_least=0, internal=True
     )
@@ -47,8 +41,6 @@ class RaftOptions(Options, ignored=True):
     metadata_log_segment_bytes = integer(1_073_741_824, "Segment size of the metadata log.", at_least=8_388_608)
     metadata_log_segment_ms = long(604_800_000, "Segment age of the metadata log.")
     metadata_max_idle_interval_ms = integer(500, "Interval between no-op records.", at_least=0)
-    metadata_max_retention_bytes = long(104_857_600, "Size of retained metadata.")
-    metadata_max_retention_ms = long(604_800_000, "Age of retained metadata.")
     internal_metadata_delete_delay_millis = long(60_000, "Delay before old metadata files are deleted.", internal=True)
     internal_metadata_log_segment_bytes = integer(None, "Segment size of the metadata log in tests.", internal=True)
     internal_metadata_max_batch_size_in_bytes = integer(8_388_608, "Batch size of the metadata log.", internal=True)

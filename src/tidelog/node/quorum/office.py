@@ -1,7 +1,7 @@
 """What the leader of the quorum does for the cluster: it founds it, and ends the sessions of brokers.
 
 A session lasts as long as its broker fetches the metadata log, which it does at least every half second: a fetch proves
-that the broker's event loop runs and, on a voter, that its disk syncs, so no other heartbeat is needed. A broker learns
+that the broker's event loop runs, so no other heartbeat is needed. A broker learns
 from the log that its session has ended. The leader's own session has no lease: a leader that no majority fetches from
 resigns.
 """

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tidelog.model import Endpoint
 from tidelog.ports import Change
-from tidelog.quorum.quorum import Options
+from tidelog.quorum.options import DEFAULTS, Options
 from tidelog.quorum.voters import Voters
 
 
@@ -21,6 +21,6 @@ class QuorumSetup(NamedTuple):
     endpoints: Mapping[int, Endpoint]
     listeners: frozenset[str] = frozenset()
     founding: Sequence[Change] = ()
-    options: Options = Options()
+    options: Options = DEFAULTS
     request_timeout_ms: int = 2_000
     session_timeout_ms: int = 9_000

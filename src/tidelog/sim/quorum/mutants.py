@@ -13,7 +13,7 @@ from unittest.mock import patch
 from tidelog.effects import Effect
 from tidelog.log.log import Log
 from tidelog.partition.truncation import EpochEnd
-from tidelog.quorum import election, quorum, replica
+from tidelog.quorum import election, replica, voting
 from tidelog.quorum.election import LogEnd
 from tidelog.quorum.outbox import Outbox
 from tidelog.quorum.quorum import Quorum
@@ -72,13 +72,13 @@ def vote_again(state: State, election_state: ElectionState, key: VoterKey, candi
 
 
 MUTANTS: dict[str, Mutant] = {
-    "send_before_file": Mutant(Outbox, "_send", send_at_once, 11),
-    "shorter_log_wins": Mutant(election, "is_complete", any_log, 8),
+    "send_before_file": Mutant(Outbox, "_send", send_at_once, 12),
+    "shorter_log_wins": Mutant(election, "is_complete", any_log, 6),
     "older_epoch_commits": Mutant(Quorum, "_advance", commit_older_epochs, 0),
     "unsynced_fetch_offset": Mutant(Quorum, "_is_synced", ask_unsynced, 0),
-    "tail_not_rewritten": Mutant(replica, "_write_again", only_sync, 0),
+    "tail_not_rewritten": Mutant(replica, "write_again", only_sync, 0),
     "cut_below_high_watermark": Mutant(Replica, "cut", cut_everything, 5),
-    "votes_twice": Mutant(quorum, "may_grant_vote", vote_again, 9),
+    "votes_twice": Mutant(voting, "may_grant_vote", vote_again, 9),
 }
 
 

@@ -1,0 +1,68 @@
+"""What is done in the folder of a replica before its log is trusted: about rot, leftovers and failed fsyncs."""
+
+from itertools import pairwise
+
+from tidelog.errors import CorruptLog
+from tidelog.log import names
+from tidelog.log.checkpoints import LEADER_EPOCHS, OLD
+from tidelog.log.log import Log
+from tidelog.log.scan import whole_batches
+from tidelog.log.segment import Segment
+from tidelog.ports import Disk
+from tidelog.quorum.committed_file import CommittedState
+from tidelog.quorum.snapshots import SnapshotId
+
+_REPAIR = "remove this voter from the quorum, format its folder and add it again"
+
+
+def state_after(snapshot: SnapshotId) -> CommittedState:
+    """What is saved before a log starts over after this snapshot."""
+    return CommittedState(snapshot.end_offset, snapshot.end_offset)
+
+
+def clear_leftovers(disk: Disk, folder: str, log_begins: int) -> None:
+    """Remove segments of the log before it started over, and the file of epochs. The log is never compacted, so its
+    batches have all epochs; the file could have some of the log before."""
+    for name in disk.list(folder):
+        if names.is_kind(name, names.LOG) and (names.offset_of(name) or 0) < log_begins:
+            disk.remove(f"{folder}/{name}")
+    for name in (LEADER_EPOCHS, LEADER_EPOCHS + OLD):
+        disk.remove(f"{folder}/{name}")
+
+
+def check_for_rot(disk: Disk, folder: str, saved: CommittedState, snapshot_end: int) -> None:
+    """Raises CorruptLog unless all batches that were committed and synced here are whole. The log begins at most at the
+    end of its newest snapshot: what is missing before it is not needed."""
+    found = disk.list(folder)
+    bases = sorted(names.offset_of(name) or 0 for name in found if names.is_kind(name, names.LOG))
+    expected = bases[0] if bases else saved.log_begins
+    committed = saved.high_watermark
+    if expected > max(snapshot_end, saved.log_begins):
+        raise CorruptLog(f"{folder}: the log begins at offset {expected} without a snapshot before it; {_REPAIR}")
+    for base, following in pairwise([*bases, 2**63 - 1]):
+        if base != expected or expected >= committed:
+            break
+        file = disk.open(f"{folder}/{names.name(base, names.LOG)}")
+        for batch in whole_batches(file, file.size()):
+            if batch.base_offset != expected or expected >= following:
+                break
+            expected = batch.next_offset
+        file.close()
+    if expected < committed:
+        raise CorruptLog(
+            f"{folder}: offset {expected} is damaged, although everything below {committed} was committed; {_REPAIR}"
+        )
+
+
+def write_again(log: Log) -> None:
+    """Write everything above the recovery point again, so that the next fsync really writes it."""
+    point = log.recovery_point
+    for number in range(log.segments.floor(max(point, log.segments.base_offset)), len(log.segments)):
+        segment: Segment = log.segments[number]
+        at = segment.locate(point) if segment.size else None
+        position = at.position if at is not None else segment.size
+        content = segment.file.read(position, segment.size - position)
+        if content:
+            segment.file.write(position, content)
+            log.changed_in_place(segment)
+    log.durability.dirty = True

@@ -1,0 +1,329 @@
+"""Who leads: epochs, votes and states of one replica of the metadata quorum (KIP-595, KIP-996, KIP-853).
+
+`states` has what each state is, `election` when votes are granted, `outbox` why nothing is sent before its reason is
+durable. `quorum` adds what followers and leaders do with the log.
+
+A voter moves on by timers, each a multiple of `Options`, and all random waits come from `dice(low, high)`. A timer that
+measures the others does not run while this replica's own disk holds back what it would send them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tidelog.errors import CorruptLog, ErrorCode
+from tidelog.model import NO_LEADER, Time
+from tidelog.quorum import requests
+from tidelog.quorum.election import LogEnd, may_grant_pre_vote, may_grant_vote
+from tidelog.quorum.options import DEFAULTS, Options
+from tidelog.quorum.outbox import VOTES, Outbox
+from tidelog.quorum.replica import Replica
+from tidelog.quorum.requests import Message, Standing
+from tidelog.quorum.state_file import FILE_NAME, ElectionState, format_state
+from tidelog.quorum.states import (
+    FOLLOWING,
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    State,
+    Tally,
+    Unattached,
+)
+from tidelog.quorum.voters import NOBODY, VoterKey, Voters
+from tidelog.wire.messages.cluster import quorum_elections as elections
+
+RANK_MS = 50
+"""How much later each voter starts an election than the one before it, where all of them have the same reason."""
+NEVER = 2**63 - 1
+
+Dice = Callable[[int, int], int]
+
+
+class Voting:
+    """`bootstrap` are nodes that an observer asks who leads."""
+
+    def __init__(
+        self,
+        me: VoterKey,
+        cluster_id: str,
+        replica: Replica,
+        state: ElectionState,
+        *,
+        dice: Dice,
+        options: Options | None = None,
+        bootstrap: Sequence[int] = (),
+    ) -> None:
+        if replica.log_end.epoch > state.epoch:
+            raise CorruptLog(
+                f"{replica.log.folder}/{FILE_NAME}: the log has records of epoch {replica.log_end.epoch}, but the "
+                f"last epoch known here is {state.epoch}; remove this voter, format its folder and add it again"
+            )
+        self.me = me
+        self.replica = replica
+        self.election = state
+        self.state: State = Unattached(0)
+        self.options = options or DEFAULTS
+        self._cluster_id = cluster_id
+        self._dice = dice
+        self._bootstrap = tuple(node for node in bootstrap if node != me.id)
+        self._outbox = Outbox(f"{replica.log.folder}/{FILE_NAME}")
+        self._retry_at: dict[tuple[Any, ...], int] = {}
+        """When a request that failed may be sent again, by what it is about."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.me.id}, epoch {self.epoch}, {self.state}, {self.replica})"
+
+    # What it is
+
+    @property
+    def epoch(self) -> int:
+        return self.election.epoch
+
+    @property
+    def voters(self) -> Voters:
+        return self.replica.voters.latest
+
+    @property
+    def is_voter(self) -> bool:
+        return self.me in self.voters
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else votes."""
+        return self.is_voter and len(self.voters) == 1
+
+    @property
+    def voted_for_me(self) -> bool:
+        return self.election.voted == self._key_of(self.me.id, self.me.directory)
+
+    def _key_of(self, node: int, directory: bytes) -> VoterKey:
+        """The node's key as votes have it: before kraft.version 1 without its directory."""
+        return VoterKey(node, directory) if self.voters.directories else VoterKey(node)
+
+    @property
+    def standing(self) -> Standing:
+        return Standing(self.election.leader, self.epoch)
+
+    # Transitions
+
+    def _begin(self, now: Time) -> None:
+        """Enter the state that follows from the file, which is written again before anything is sent: if its folder
+        could not be synced, it may be in the page cache only."""
+        mono = now.mono
+        if self.election.leader == self.me.id and not self.is_voter:
+            # It led until it was removed: it will not lead this epoch again, and keeps its vote.
+            self.election = self.election._replace(leader=NO_LEADER)
+        self._save()
+        others = tuple(voter for voter in self.voters.ids if voter != self.me.id)
+        if self.is_voter and self.election.leader == self.me.id:
+            self.state = Resigned(mono + self._election_timeout(), others, set(others))
+        elif self.is_voter and self.voted_for_me:
+            self.state = Candidate(Tally(self.voters), mono + self._election_timeout())
+        elif self.election.leader != NO_LEADER:
+            self.state = Follower(self.election.leader, mono + self.options.fetch_timeout_ms)
+        else:
+            self.state = Unattached(mono + (self.voters.rank(self.me.id) * RANK_MS if self.is_voter else 0))
+
+    def _become(self, state: State, now: Time) -> None:
+        before = self.state
+        assert type(state) in FOLLOWING[type(before)], (before, state)
+        self.state = state
+        self._outbox.event(
+            "quorum.state", node=self.me.id, state=type(state).__name__, epoch=self.epoch, leader=self.election.leader
+        )
+        self._entered(before, now)
+
+    def _entered(self, before: State, now: Time) -> None:
+        """The state is another one now."""
+
+    def _change(self, *, epoch: int | None = None, leader: int = NO_LEADER, voted: VoterKey | None = None) -> None:
+        """Change what must be durable before the next message."""
+        if epoch is not None and epoch > self.epoch:
+            self.election = ElectionState(epoch)
+        self.election = self.election._replace(leader=leader, voted=self.election.voted if voted is None else voted)
+        self._save()
+
+    def _save(self) -> None:
+        directories = self.voters.directories
+        self._outbox.save(
+            format_state(self.election, directories=directories, cluster_id=self._cluster_id, voters=self.voters.ids)
+        )
+
+    def _saved(self, now: Time) -> None:
+        """The change is durable, and what waited for it is sent now: the others get their full time from now on."""
+        state, mono = self.state, now.mono
+        if isinstance(state, Candidate) and self.voted_for_me:
+            state.tally.granted.add(self.me.id)
+        if isinstance(state, Candidate | Prospective) and mono >= state.deadline:
+            state.deadline = mono + self._election_timeout()
+        elif isinstance(state, Follower) and not state.leader_left:
+            state.deadline = max(state.deadline, mono + self.options.fetch_timeout_ms)
+        elif isinstance(state, Leader):
+            state.since = mono
+
+    def _unattached(self, epoch: int, now: Time) -> None:
+        """A higher epoch without a known leader. An election timer goes on."""
+        if isinstance(self.state, Unattached):
+            deadline = self.state.deadline
+        else:
+            deadline = now.mono + (self._election_timeout() if self.is_voter else 0)
+        self._change(epoch=epoch)
+        self._become(Unattached(deadline), now)
+
+    def _follow(self, leader: int, epoch: int, now: Time) -> None:
+        self._change(epoch=epoch, leader=leader)
+        self._become(Follower(leader, now.mono + self.options.fetch_timeout_ms), now)
+
+    def _learn(self, standing: Standing, now: Time) -> None:
+        """Who leads in which epoch, by what another node sent."""
+        leader, epoch = standing
+        if epoch < self.epoch:
+            return
+        if leader in (NO_LEADER, self.me.id):
+            if epoch > self.epoch:
+                self._unattached(epoch, now)
+        elif epoch > self.epoch or self.election.leader == NO_LEADER:
+            self._follow(leader, epoch, now)
+        else:
+            assert leader == self.election.leader, f"epoch {epoch} has the leaders {self.election.leader} and {leader}"
+
+    def _resign(self, leader: Leader, now: Time) -> None:
+        others = [voter for voter in self.voters.ids if voter != self.me.id]
+        others.sort(key=lambda voter: leader.ends.get(voter, -1), reverse=True)
+        self._become(Resigned(now.mono + self._election_timeout(), tuple(others), set(others)), now)
+
+    def _election_timeout(self) -> int:
+        """A voter that is alone has nobody to wait for."""
+        return (
+            0 if self.is_alone else self._dice(self.options.election_timeout_ms, 2 * self.options.election_timeout_ms)
+        )
+
+    def _is_over(self, deadline: int, now: Time) -> bool:
+        """Whether the others had their time."""
+        return now.mono >= deadline and self._outbox.is_saved
+
+    def _is_synced(self) -> bool:
+        return self.replica.synced_end == self.replica.end
+
+    # What a state without a leader does, until it waits for something
+
+    def _prospective(self, now: Time, *, leader_left: bool = False) -> Prospective:
+        return Prospective(Tally(self.voters, {self.me.id}), now.mono + self._election_timeout(), leader_left)
+
+    def _act_prospective(self, state: Prospective, now: Time) -> None:
+        if state.tally.is_won:
+            self._change(epoch=self.epoch + 1, voted=self._key_of(*self.me))
+            self._become(Candidate(Tally(self.voters), now.mono + self._election_timeout()), now)
+        elif state.tally.is_lost or self._is_over(state.deadline, now):
+            if self.election.leader != NO_LEADER:
+                options, left = self.options, state.leader_left
+                wait = self._dice(1, options.election_backoff_max_ms) if left else options.fetch_timeout_ms
+                follower = Follower(self.election.leader, now.mono + wait, leader_left=left)
+                follower.left_after = self._outbox.last_token
+                self._become(follower, now)
+            else:
+                self._become(Unattached(now.mono + self._election_timeout()), now)
+        else:
+            self._request_votes(state.tally, pre_vote=True)
+
+    def _act_candidate(self, state: Candidate, now: Time) -> None:
+        if state.tally.is_won:
+            self._change(leader=self.me.id)
+            self._become(Leader(self.replica.end, now.mono), now)
+        elif self._is_over(state.deadline, now):
+            self._become(self._prospective(now), now)
+        elif state.tally.is_lost:
+            # Not at once: the others may be candidates, too, and would lose again.
+            state.deadline = min(state.deadline, now.mono + self._dice(1, self.options.election_backoff_max_ms))
+        else:
+            self._request_votes(state.tally, pre_vote=False)
+
+    def _request_votes(self, tally: Tally, *, pre_vote: bool) -> None:
+        """Once the log is synced: votes for a longer log than the one that survives a power loss could elect a
+        replica that lacks what was committed."""
+        if not self._is_synced():
+            return
+        for voter in tally.missing:
+            about = ("vote", voter, self.epoch, pre_vote)
+            if voter != self.me.id and about not in self._retry_at:
+                key = tally.voters.key_of(voter)
+                request = requests.vote_request(
+                    self._cluster_id, self.me, key, self.epoch, self.replica.log_end, pre_vote=pre_vote
+                )
+                self._outbox.ask(voter, request, VOTES, about)
+
+    def _act_resigned(self, state: Resigned, now: Time) -> None:
+        if now.mono >= state.deadline:
+            self._change(epoch=self.epoch + 1)
+            self._become(Unattached(now.mono + (self._election_timeout() if self.is_voter else 0)), now)
+            return
+        preferred = [self.voters.key_of(voter) for voter in state.candidates if voter in self.voters.ids]
+        for voter in sorted(state.untold):
+            about = ("end", voter, self.epoch)
+            if about not in self._retry_at:
+                self._outbox.ask(voter, requests.end_request(self._cluster_id, self.standing, preferred), VOTES, about)
+
+    # Requests of others
+
+    def _check_voter(self, epoch: int, node: int) -> ErrorCode:
+        if epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.INVALID_REQUEST if node < 0 or epoch < 0 else ErrorCode.NONE
+
+    def _is_me(self, voter: int, directory: bytes) -> bool:
+        is_directory = directory in (NOBODY.directory, self.me.directory) or not self.voters.directories
+        return voter in (-1, self.me.id) and is_directory
+
+    def _vote_requested(self, request: elections.VoteRequest, partition: Any, now: Time) -> Message:
+        epoch = partition.replica_epoch
+        key = self._key_of(partition.replica_id, partition.replica_directory_id)
+        end = LogEnd(partition.last_offset_epoch, partition.last_offset)
+        least = epoch if partition.pre_vote else epoch - 1
+        code = ErrorCode.INVALID_REQUEST
+        if end.offset >= 0 and 0 <= end.epoch <= least:
+            code = self._check_voter(epoch, key.id)
+        if code != ErrorCode.NONE:
+            return requests.vote_response(self.standing, code)
+        if epoch > self.epoch:
+            self._unattached(epoch, now)
+        if not self._is_me(request.voter_id, partition.voter_directory_id):
+            return requests.vote_response(self.standing, ErrorCode.INVALID_VOTER_KEY)
+        own = self.replica.log_end
+        if partition.pre_vote:
+            granted = may_grant_pre_vote(self.state, end, own)
+        else:
+            granted = may_grant_vote(self.state, self.election, key, end, own)
+            if granted and self.election.voted != key:
+                self._change(voted=key)
+                if isinstance(self.state, Unattached):
+                    self.state.deadline = now.mono + self._election_timeout()
+        return requests.vote_response(self.standing, ErrorCode.NONE, granted=granted)
+
+    def _epoch_begun(self, request: elections.BeginQuorumEpochRequest, partition: Any, now: Time) -> ErrorCode:
+        code = self._check_voter(partition.leader_epoch, partition.leader_id)
+        if code == ErrorCode.NONE:
+            self._learn(Standing(partition.leader_id, partition.leader_epoch), now)
+            if isinstance(self.state, Prospective) and self.election.leader == partition.leader_id:
+                self._follow(partition.leader_id, self.epoch, now)
+            if not self._is_me(request.voter_id, partition.voter_directory_id):
+                code = ErrorCode.INVALID_VOTER_KEY
+        return code
+
+    def _epoch_ended(self, partition: Any, now: Time) -> ErrorCode:
+        code = self._check_voter(partition.leader_epoch, partition.leader_id)
+        if code == ErrorCode.NONE:
+            self._learn(Standing(partition.leader_id, partition.leader_epoch), now)
+            if isinstance(self.state, Follower) and self.state.leader == partition.leader_id:
+                self._leader_left(self.state)
+                preferred = [candidate.candidate_id for candidate in partition.preferred_candidates]
+                if self.me.id in preferred:
+                    place = preferred.index(self.me.id)
+                    wait = place * self.options.election_backoff_max_ms // (2 * len(preferred))
+                    self.state.deadline = min(self.state.deadline, now.mono + wait)
+        return code
+
+    def _leader_left(self, state: Follower) -> None:
+        """Answers that are on their way were sent before that: only to later requests they say that it is there."""
+        state.leader_left, state.has_fetched = True, False
+        state.left_after = self._outbox.last_token
