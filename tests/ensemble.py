@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from tests import jvm
 from tests.ports import free_ports
 from tests.waiting import wait_for
 
@@ -67,7 +68,7 @@ class Server:
         ]
         config = self.folder / "zoo.cfg"
         config.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        options = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+        options = ("-Xmx128m", *jvm.SHORT)
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(

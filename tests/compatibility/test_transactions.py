@@ -13,10 +13,10 @@ from aiokafka import TopicPartition as AsyncPartition
 from aiokafka.errors import KafkaError, ProducerFenced
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tests import jvm
 from tests.compatibility.differential.batches import EPOCH_2023, batch
 from tests.compatibility.differential.wire import Connection
 from tests.compatibility.support import Topic, read
-from tests.kafka_tools import FLAGS
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.transport import Admin
 from tidelog.wire.messages.groups.find_coordinator import FindCoordinatorRequest
@@ -252,7 +252,7 @@ init with too much time: KafkaException
 
 def test_java_commits_aborts_is_fenced_and_comes_too_late(cluster, kafka_libs, topic):
     source = Path(__file__).parent / "java" / "Transactions.java"
-    command = ["java", *FLAGS, "-cp", kafka_libs, str(source), cluster.bootstrap, topic.name]
+    command = ["java", *jvm.KAFKA, "-cp", kafka_libs, str(source), cluster.bootstrap, topic.name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S * 3, check=False)
     assert (done.returncode, done.stdout) == (0, TOLD), done.stderr
     assert wait_for(lambda: read(cluster.bootstrap, topic) == ["kept", "of the next"], "the last marker")

@@ -7,22 +7,21 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import jvm
 from tests.compatibility.differential import brokers, secured
 from tests.spark import beside, records
-from tests.spark.settings import QUICK, SETTINGS, configured
+from tests.spark.settings import QUICK, SETTINGS, configured, end
 from tests.spark.steps import Steps
 from tidelog.shell.supervisor import Supervisor
 from tidelog.shell.transport import Admin
 from tidelog.testing import Cluster
 
 ROOT = Path(__file__).parent.parent.parent
-JVM_ENDS_WITHIN_S = 180
 
 # Each Python worker of Spark would compile what it imports; the first one now leaves its bytecode to the others.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -45,16 +44,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """PySpark as it is installed, without its pyspark.zip: every Python process of Spark would import from there first,
-    and compile what it imports, which takes half a second each time."""
-    found = find_spec("pyspark")
+def spark_home() -> Iterator[None]:
+    """All Spark of the tests starts from one folder."""
     with pytest.MonkeyPatch.context() as patch:
-        if found is not None and found.origin is not None:
-            home = tmp_path_factory.mktemp("spark")
-            for name in ("bin", "jars"):
-                (home / name).symlink_to(Path(found.origin).parent / name)
-            patch.setenv("SPARK_HOME", str(home))
+        for name, value in jvm.spark_environment().items():
+            patch.setenv(name, value)
         yield
 
 
@@ -76,21 +70,17 @@ def spark(connector: str, spark_home: None, tmp_path_factory: pytest.TempPathFac
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        warehouse = str(tmp_path_factory.mktemp("warehouse"))
-        settings = {**SETTINGS, "spark.jars": connector, "spark.sql.warehouse.dir": warehouse}
-        conf = SparkConf().setAll(settings.items())
-        session = SparkSession.builder.config(conf=conf).getOrCreate()
-        gateway = SparkContext._gateway
-        try:
-            yield session
-        finally:
-            session.stop()
-            _end(gateway)
-            SparkContext._gateway = SparkContext._jvm = None
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    settings = {**SETTINGS, "spark.jars": connector, "spark.sql.warehouse.dir": warehouse}
+    conf = SparkConf().setAll(settings.items())
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    gateway = SparkContext._gateway
+    try:
+        yield session
+    finally:
+        session.stop()
+        end(gateway)
+        SparkContext._gateway = SparkContext._jvm = None
 
 
 @pytest.fixture
@@ -149,11 +139,3 @@ def _filled(port: int) -> str:
     with Admin(address) as admin:  # as a query does before its first task, which else looks for it for long
         ledger.create(admin)
     return address
-
-
-def _end(gateway: Any) -> None:
-    """The JVM ends when its standard input does."""
-    jvm = gateway.proc
-    gateway.shutdown()
-    jvm.stdin.close()
-    jvm.wait(JVM_ENDS_WITHIN_S)

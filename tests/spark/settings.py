@@ -5,14 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests import jvm
+
 QUICK = {
     "log.cleaner.backoff.ms": "100",
     "transaction.state.log.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
 }
 """The brokers notice soon what is to be compacted, and that a transaction's time is over."""
-SHORT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that lives a minute: its second compiler costs more than it gives."""
+SHORT_JVM = " ".join(jvm.SPARK)
+"""For a JVM that lives a minute."""
+JVM_ENDS_WITHIN_S = 180
 SETTINGS = {
     "spark.app.name": "tidelog tests",
     "spark.master": "local[2]",
@@ -36,6 +39,14 @@ SETTINGS = {
 def environment() -> dict[str, str]:
     """That of a process which starts a session of its own."""
     return {**os.environ, "JDK_JAVA_OPTIONS": SHORT_JVM, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def end(gateway: Any) -> None:
+    """The JVM ends when its standard input does."""
+    process = gateway.proc
+    gateway.shutdown()
+    process.stdin.close()
+    process.wait(JVM_ENDS_WITHIN_S)
 
 
 @contextmanager

@@ -14,13 +14,15 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str) -> None:
     os.environ.update(PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     from pyspark.sql import SparkSession
 
+    from tests.spark.settings import SHORT_JVM
+
     spark = (
         SparkSession.builder.appName("tidelog sink")
         .master(f"local[2,{TASK_FAILURES}]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.driver.extraJavaOptions", SHORT_JVM)
         .config("spark.log.level", "OFF")
         .config("spark.python.unix.domain.socket.enabled", "true")  # see tests/spark/settings.py
         .getOrCreate()

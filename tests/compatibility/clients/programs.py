@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.kafka_tools import FLAGS
+from tests import jvm
 
 ROOT = Path(__file__).parent.parent.parent.parent
 SCRIPTS = ROOT / "kafka" / "clients"
@@ -41,7 +41,7 @@ def _built(file: Path) -> Program:
 
 def _java(name: str) -> Program:
     libs = next((CACHE / "kafka").glob("*/libs"), CACHE / "kafka")
-    flags = ("-Xmx256m", *FLAGS, "-cp", f"{libs}/*")
+    flags = ("-Xmx256m", *jvm.KAFKA, "-cp", f"{libs}/*")
     return Program(("java", *flags, str(SCRIPTS / "java" / f"{name}.java")), CACHE / "kafka" / ".done")
 
 

@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.kafka_tools import FLAGS
+from tests import jvm
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -28,7 +28,7 @@ class Worker:
         self._log, file = folder / "worker.log", folder / "worker.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
         path = ":".join([libs, *map(str, connectors)])
-        self._command = ["java", "-Xmx512m", *FLAGS, "-cp", path, f"org.apache.kafka.connect.{main}", str(file)]
+        self._command = ["java", "-Xmx512m", *jvm.KAFKA, "-cp", path, f"org.apache.kafka.connect.{main}", str(file)]
 
     def __enter__(self) -> Self:
         self.start()

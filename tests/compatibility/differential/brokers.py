@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.kafka_tools import FLAGS
+from tests import jvm
 from tests.ports import free_ports
 from tests.processes import Processes
 from tests.waiting import wait_for
@@ -57,7 +57,7 @@ def kafka(
         **(options or {}),
     }
     file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
-    java = ["java", "-Xmx512m", *FLAGS, "-cp", libs]
+    java = ["java", "-Xmx512m", *jvm.KAFKA, "-cp", libs]
     storage = ["kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(file), *formatting]
     if tool is not None:
         tool(*storage)
