@@ -166,6 +166,8 @@ def test_after_an_ordered_stop_and_a_replaced_disk_the_one_that_went_before_lead
     cluster.settle()
     assert sets(cluster)[:2] == (2, (2,))
     assert sets(cluster)[3] == (0,)
+    assert cluster.kinds("partition.eligible") == [{"topic": "t", "partition": 0, "leader": 2}]
+    assert not cluster.kinds("partition.unclean")
 
 
 def reassign(cluster, replicas):

@@ -295,6 +295,7 @@ class OneBroker:
         by=1,
         topic=TOPIC,
         number=-1,
+        elr=(),
     ):
         state = LeaderAndIsrPartitionState(
             partition_index=index,
@@ -304,6 +305,7 @@ class OneBroker:
             isr=list(isr),
             partition_epoch=partition_epoch,
             replicas=list(replicas),
+            elr=list(elr),
         )
         states = [LeaderAndIsrTopicState(topic_name=topic, topic_id=topic_id, partition_states=[state])]
         request = LeaderAndIsrRequest(controller_id=1, controller_epoch=by, topic_states=states, push_number=number)

@@ -8,8 +8,10 @@ from queue import SimpleQueue
 
 import pytest
 
+from tests.node.one_broker import OneBroker
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
+from tidelog.shell import kafka_metrics
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.metrics_page import MetricsPage
 from tidelog.shell.transport import Consumer, Producer
@@ -156,3 +158,20 @@ def test_refused_connections_and_the_memory_of_requests_are_counted(cluster):
     running = sum(broker.is_running for broker in cluster.brokers)
     assert used + available == running * 134_217_728
     assert found["tidelog_network_starved"] == 0
+
+
+def test_in_sync_sets_that_are_too_small_and_elections_of_eligible_replicas_are_counted():
+    broker = OneBroker(min_insync_replicas=3)
+    broker.lead(isr=(0, 1))
+
+    def number(name):
+        found = kafka_metrics.metrics(broker.node, {"partition.eligible": 2})
+        return {sample.name: sample.value for metric in found for sample in metric.samples}[name]
+
+    assert number("kafka_controller_controllerstats_electionfromeligibleleaderreplicas_total") == 2
+    under, at = "kafka_cluster_partition_underminisr", "kafka_cluster_partition_atminisr"
+    assert (number(under), number(at)) == (1, 0)
+    broker.lead(isr=(0,), replicas=(0,), partition_epoch=5)
+    assert (number(under), number(at)) == (0, 1), "the option asks for more replicas than there are"
+    broker.lead(isr=(0,), replicas=(0,), elr=(1,), partition_epoch=6)
+    assert number(under) == 1

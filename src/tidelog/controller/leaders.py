@@ -43,11 +43,13 @@ NOBODY: Collection[int] = frozenset()
 
 
 class Election(NamedTuple):
-    """`state` is what to write, or None if nothing changes; `candidates` must first report their log ends."""
+    """`state` is what to write, or None if nothing changes; `candidates` must first report their log ends. `eligible`:
+    an eligible leader replica leads, because no in-sync replica can."""
 
     state: LeadershipState | None
     candidates: Sequence[int] = ()
     unclean: bool = False
+    eligible: bool = False
 
 
 UNCHANGED = Election(None)
@@ -190,7 +192,8 @@ def _elect_eligible(
     empty = with_elr(state, state._replace(leader=NO_LEADER, isr=(), isr_epochs=()), replicas, lives, least)
     first = next((broker for broker in present if broker in empty.elr), None)
     if first is not None:
-        return Election(with_elr(empty, _led_by(empty, first, [first], lives), replicas, lives, least))
+        state = with_elr(empty, _led_by(empty, first, [first], lives), replicas, lives, least)
+        return Election(state, eligible=True)
     back = [broker for broker in empty.last_known if broker in present]
     is_leaving = any(broker in lives and broker not in offline for broker in empty.elr)
     if unclean and present and not is_leaving:

@@ -169,6 +169,8 @@ class Captions:
                 return led(self, fields["leader"], fields["leader_epoch"], fields["isr"])
             case "partition.unclean":
                 return "an unclean election: the new leader was not known to be in sync"
+            case "partition.eligible":
+                return "an eligible leader replica leads: no in-sync replica can"
             case "isr.change" if fields["isr"] == fields["previous_isr"]:
                 return ""  # the same members, found in sync in another life
             case "isr.change":

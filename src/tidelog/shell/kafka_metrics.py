@@ -85,11 +85,11 @@ LED: dict[str, tuple[str, Callable[[Partition, Leader], int]]] = {
     ),
     "underminisr": (
         "1 if acks=all is rejected.",
-        lambda partition, role: len(role.isr) < partition.config.min_insync_replicas,
+        lambda partition, role: partition.lacks_replicas(role),
     ),
     "atminisr": (
         "1 if acks=all is rejected after one more replica falls out of sync.",
-        lambda partition, role: len(role.isr) == partition.config.min_insync_replicas,
+        lambda partition, role: len(role.isr) == partition.min_in_sync,
     ),
     "laststableoffsetlag": (
         "Records withheld by open transactions.",
@@ -173,6 +173,8 @@ def _controller(node: Node, events: Mapping[str, int]) -> Iterator[Metric]:
     yield gauge(f"{prefix}topicstodeletecount", "Topics marked for deletion that still exist.", deletions)
     unclean = events.get("partition.unclean", 0)
     yield counter("kafka_controller_controllerstats_uncleanleaderelections", "Unclean elections.", unclean)
+    name = "kafka_controller_controllerstats_electionfromeligibleleaderreplicas"
+    yield counter(name, "Elections of eligible leader replicas (KIP-966).", events.get("partition.eligible", 0))
 
 
 def _requests(dispatch: Dispatch) -> Iterator[Metric]:

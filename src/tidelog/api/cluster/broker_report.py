@@ -62,8 +62,8 @@ def facts(broker: Broker, now: Time) -> Sliced[dict[str, Any]]:
             continue
         if outside := _behind(partition, role, now.mono):
             behind[str(partition.name)] = outside
-        if len(role.isr) < partition.config.min_insync_replicas:
-            short[str(partition.name)] = partition.config.min_insync_replicas
+        if len(role.isr) < partition.min_in_sync:
+            short[str(partition.name)] = partition.min_in_sync
     return {
         "broker_epoch": broker.broker_epoch,
         "controller": _controller(broker),

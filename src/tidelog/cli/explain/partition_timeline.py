@@ -26,6 +26,9 @@ SENTENCES: dict[str, Callable[[Fields], str]] = {
     "partition.unclean": lambda f: (
         f"broker {f['leader']} is elected uncleanly: none of the ISR {_isr(f['previous_isr'])} is alive"
     ),
+    "partition.eligible": lambda f: (
+        f"broker {f['leader']} is elected as an eligible leader replica: no member of the ISR can lead"
+    ),
     "isr.change": lambda f: f"ISR {_isr(f['previous_isr'])} becomes {_isr(f['isr'])}: {f['why']}",
     "isr.shrink": lambda f: f"its ISR is now {_isr(f['isr'])}: a follower fell behind",
     "isr.expand": lambda f: f"its ISR is now {_isr(f['isr'])}: a replica caught up",

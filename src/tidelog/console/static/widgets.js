@@ -279,7 +279,7 @@ export function legend() {
 
 export function timelineList(label) {
   const element = h("ol.timeline", { "aria-label": label });
-  const KINDS = { "partition.unclean": "bad", "log.truncate": "bad", "log.corrupt": "bad", "folder.failed": "bad", "broker.gone": "warn", "partition.elected": "warn", "isr.change": "warn" };
+  const KINDS = { "partition.unclean": "bad", "partition.eligible": "warn", "log.truncate": "bad", "log.corrupt": "bad", "folder.failed": "bad", "broker.gone": "warn", "partition.elected": "warn", "isr.change": "warn" };
   return {
     element,
     update(events) {

@@ -149,9 +149,19 @@ def elect_where_due(term: ControllerTerm, logs: LogEnds, partitions: Iterable[Pa
         logs.set(term, partition, election.candidates)
         if election.state is not None:
             changes[partition] = election.state
-        if election.unclean and election.state is not None:
-            report_unclean(term, partition, election.state.leader)
+            report_kind(term, partition, election)
     yield from term.commit(list(changes.items()), why)
+
+
+def report_kind(term: ControllerTerm, partition: Partition, election: Election) -> None:
+    """Report an election that took no member of the ISR."""
+    if election.state is None:
+        return
+    if election.unclean:
+        report_unclean(term, partition, election.state.leader)
+    elif election.eligible:
+        topic, index = partition.name
+        term.report("partition.eligible", topic=topic, partition=index, leader=election.state.leader)
 
 
 def report_unclean(term: ControllerTerm, partition: Partition, leader: int) -> None:
@@ -236,8 +246,7 @@ def _elect_requested(term: ControllerTerm, topic: str, index: int, kind: int, ch
         election = judge(term, partition, unclean=True)
         state = election.state
         failure = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        if state is not None and election.unclean:
-            report_unclean(term, partition, state.leader)
+        report_kind(term, partition, election)
     if state is not None:
         changes[partition] = state
     return failure if state is None or state.leader == NO_LEADER else ErrorCode.NONE
