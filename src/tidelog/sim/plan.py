@@ -33,18 +33,19 @@ SHARES: Mapping[str, float] = {
     "elr": 0.5,
     "last_replica": 0.7,
     "changing-least": 0.3,
+    "eligible_replicas": 0.7,
 }
 """The share of seeds that have each part or kind of fault; `relocations` of those with several log directories,
-`left_alone` of those with compaction, `old-consumers` of those with an operator, `last_replica` and `changing-least` of
-those with eligible leader replicas (`elr`).
+`left_alone` of those with compaction, `old-consumers` of those with an operator, `last_replica`, `changing-least` and
+`eligible_replicas` of those with eligible leader replicas (`elr`).
 
 `consumer-protocol` and `static-members` concern the members of a group, which half of the seeds have; the three before,
 producers in transactions.
 """
 
 NEW_SEEDS = 20_000_000
-FROM_NEW_SEEDS_ON = frozenset({"elr"})
-"""Parts that only seeds from `NEW_SEEDS` on have, so that the seeds before are the same runs as ever."""
+FROM: Mapping[str, int] = {"elr": NEW_SEEDS, "eligible_replicas": 21_000_000}
+"""The first seed that may have a part, so that the seeds before are the same runs as ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Plan:
 
 def dice_of(seed: int, part: str, without: Collection[str] = ()) -> Random | None:
     """Return the part's own random generator, or None if the seed does not have the part or it is left out."""
-    if part in FROM_NEW_SEEDS_ON and seed < NEW_SEEDS:
+    if seed < FROM.get(part, 0):
         return None
     dice = Random(f"{seed} {part}")
     return dice if dice.random() < SHARES[part] and part not in without else None

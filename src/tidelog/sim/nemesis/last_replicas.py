@@ -20,8 +20,16 @@ ORDERLY = 0.7
 ENDS = ("power", "disk", "stopped", "stopped")
 
 
+Then = Callable[[Strike, TopicPartition, Host, Callable[[], bool]], None]
+"""What follows once a broker is alone in sync: the partition, the broker, and whether its process still runs."""
+
+
 def last_replica(strike: Strike) -> None:
-    """Take all but one in-sync replica of a partition down, and wait until that one is alone in sync."""
+    leave_alone(strike, _hit)
+
+
+def leave_alone(strike: Strike, then: Then) -> None:
+    """Take all but one in-sync replica of a partition down, and call `then` once that one is alone in sync."""
     ghosts, hosts = strike.atlas.ghosts, strike.world.hosts
     names = [
         name
@@ -33,7 +41,7 @@ def last_replica(strike: Strike) -> None:
     name = strike.random.choice(names)
     members = list(ghosts.states[name].isr)
     last = members.pop(strike.random.randrange(len(members)))
-    strike.arm(Alone(strike, name, hosts[last]), WAITS)
+    strike.arm(Alone(strike, name, hosts[last], then), WAITS)
     delay = 0
     for broker in members:
         delay += strike.random.randint(0, strike.random.choice((100 * MILLI, 2 * SECOND)))
@@ -53,19 +61,19 @@ def _take_down(strike: Strike, host: Host) -> None:
 class Alone(Trigger):
     """Wait until the broker is the only one in sync."""
 
-    def __init__(self, strike: Strike, name: TopicPartition, host: Host) -> None:
+    def __init__(self, strike: Strike, name: TopicPartition, host: Host, then: Then) -> None:
         super().__init__(strike)
-        self.name, self.host = name, host
+        self.name, self.host, self.then = name, host, then
 
     def tree_changed(self) -> None:
         state = self.strike.atlas.ghosts.states.get(self.name)
         if state is not None and state.isr == (self.host.broker_id,):
             self.strike.nemesis.disarm(self)
             delay = self.strike.random.randint(0, self.strike.random.choice((20 * MILLI, SECOND)))
-            self.strike.later(delay, partial(_hit, self.strike, self.host, same_life(self.host)))
+            self.strike.later(delay, partial(self.then, self.strike, self.name, self.host, same_life(self.host)))
 
 
-def _hit(strike: Strike, host: Host, still: Callable[[], bool]) -> None:
+def _hit(strike: Strike, _name: TopicPartition, host: Host, still: Callable[[], bool]) -> None:
     """End the last replica."""
     if strike.nemesis.over or not still() or not strike.atlas.may_lose(host):
         return

@@ -19,6 +19,7 @@ from tidelog.sim.nemesis import (
     coordinators,
     disks,
     elections,
+    eligible_replicas,
     last_replicas,
     networks,
     processes,
@@ -59,6 +60,7 @@ DRAWN: Mapping[str, Kind] = {
     **elections.DRAWN,
     **stale_coordinators.DRAWN,
     **last_replicas.DRAWN,
+    **eligible_replicas.DRAWN,
 }
 """Kinds that were added last, each with its own random generator (`plan.dice_of`)."""
 
@@ -66,6 +68,7 @@ NEEDS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(compaction.DRAWN, ("compaction",)),
     **stale_coordinators.NEEDS,
     **last_replicas.NEEDS,
+    **eligible_replicas.NEEDS,
 }
 """The parts of the workload without which a kind has nothing to hit."""
 
