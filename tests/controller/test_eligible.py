@@ -364,3 +364,13 @@ def test_a_min_insync_replicas_of_a_broker_that_is_written_to_the_tree_goes_agai
     assert cluster.kinds("min-insync.removed") == [{"broker": "1", "value": "1"}]
     by_hand(cluster, 2, f"brokers/{tree.DEFAULT_ENTITY}", {}, exists=True)
     assert cluster.state.configs[f"brokers/{tree.DEFAULT_ENTITY}"] == {MIN: "2"}
+
+
+def test_a_new_topic_with_options_makes_the_controller_read_none_of_them_again():
+    cluster = started()
+    reads = []
+    cluster.leader.controller.active.term.journal.submit = lambda command, **_: reads.append(command.name)
+    cluster.leader.controller.active.store_event(tree.CONFIG, cluster.now)
+    assert reads == []
+    cluster.leader.controller.active.store_event(tree.CONFIG_CHANGES, cluster.now)
+    assert reads == ["configs"]

@@ -167,7 +167,7 @@ class ActiveController:
             self._run_once("brokers", self._notice_brokers)
         elif _at_or_below(path, tree.LOG_DIR_EVENTS):
             self._run_once("log folders", lambda: notice_log_folders(self.term))
-        elif _at_or_below(path, tree.CONFIG_CHANGES):
+        elif path != tree.CONFIG and _at_or_below(path, tree.CONFIG_CHANGES):  # that is what the mirror here watches
             self._run_once("configs", lambda: notice_configs(self.term, self.logs))
         elif _at_or_below(path, tree.REASSIGN_PARTITIONS):
             self._run_once("reassignment requests", lambda: begin_requested(self.term))
