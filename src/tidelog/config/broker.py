@@ -112,6 +112,13 @@ class BrokerConfig(
         return type(self)({**self.explicit, **own}) if own else self
 
     @property
+    def has_quorum(self) -> bool:
+        """Whether the metadata is in a quorum of controllers."""
+        is_named = self.controller_quorum_voters or self.controller_quorum_bootstrap_servers
+        elsewhere = self.metadata_store or self.zookeeper_connect
+        return bool(self.process_roles and is_named and not elsewhere)
+
+    @property
     def folders(self) -> list[str]:
         """The log directories, from log.dirs or else from log.dir."""
         return self.log_dirs or self.log_dir
@@ -139,7 +146,7 @@ class BrokerConfig(
     @classmethod
     def ignored(cls, given: Mapping[str, str]) -> list[str]:
         """The given names that are Kafka's but have no effect on a broker of Tidelog, in order."""
-        of_others = QuorumOptions.OPTIONS
+        of_others = {} if cls(given).has_quorum else QuorumOptions.OPTIONS
         return [name for name in given if name in of_others or (name in cls.OPTIONS and cls.OPTIONS[name].ignored)]
 
 

@@ -18,9 +18,10 @@ from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.features import founding
+from tidelog.errors import CorruptLog
 from tidelog.model import Endpoint, Time, id_text
 from tidelog.node.node import Node
-from tidelog.ports import Change, Create, MetadataStore, Read, StoreResult
+from tidelog.ports import Change, Create, MetadataStore, Operation, Read, StoreResult
 from tidelog.ports import Node as StoreNode
 from tidelog.security import sasl
 from tidelog.shell import broker_access
@@ -31,6 +32,7 @@ from tidelog.shell.disk import OsDisk
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.log_dir_lock import CannotStart, LogDirLock
 from tidelog.shell.own_token import OwnTokenSource
+from tidelog.shell.quorum.quorum_setup import QuorumNode
 from tidelog.shell.server import Server
 from tidelog.shell.store.store_address import StoreUnavailable, address_of, open_store, session_timeout_ms
 from tidelog.shell.store.store_thread import Session, StoreThread
@@ -101,8 +103,9 @@ class HostedBroker:
 
     def _open(self, stack: ExitStack) -> Server:
         config = self.config
-        self.store_address = address_of(config)
-        disk = self.parts.disk(config.folders)
+        quorum = QuorumNode(config) if config.has_quorum else None
+        metadata = str(address_of(config) if quorum is None else quorum)
+        disk = self.parts.disk(config.folders if quorum is None else quorum.folders)
         log_dir_lock = LogDirLock(disk)
         log_dir_lock.lock()
         stack.callback(log_dir_lock.release)
@@ -111,14 +114,13 @@ class HostedBroker:
         token_keys, own_tokens = TokenKeySources(config), OwnTokenSource(config)
         advertised = _advertised(config, bound)
         own_token = own_tokens.load()
-        thread = StoreThread(self._store_opener())
-        stack.callback(thread.stop)
-        cluster_id = _cluster_id(thread.store, config)
+        thread = None if quorum is not None else self._open_store(stack)
+        cluster_id = quorum.cluster_id if quorum is not None else _cluster_id(_store_of(thread), config)
         has_sasl = any(endpoint.security.startswith("SASL") for endpoint, _ in bound)
         if config.authorizer_class_name:
-            broker_access.check(config, thread.store, own_token)
+            broker_access.check(config, _store_of(thread), own_token)
         log_dir_lock.check_identity(cluster_id, config.node_id, os.urandom)
-        homes = zip(config.folders, disk.folders, strict=True)
+        homes = zip(config.folders, disk.folders, strict=False)  # the metadata log may have a folder of its own
         node = self.node = Node(
             config,
             disk,
@@ -128,11 +130,12 @@ class HostedBroker:
             directories={
                 folder: log_dir_lock.directories[home] for folder, home in homes if home in log_dir_lock.directories
             },
-            sasl_secret=_shared(thread.store, tree.SASL_SALTS, b64encode(os.urandom(32))) if has_sasl else b"",
+            sasl_secret=_shared(_store_of(thread), tree.SASL_SALTS, b64encode(os.urandom(32))) if has_sasl else b"",
             certificates=tls,
             jwks=token_keys.load(),
             own_token=own_token,
             has_features=True,
+            quorum=quorum.setup(log_dir_lock.identity(quorum.folder)) if quorum is not None else None,
         )
         server = self.parts.server(
             self.loop,
@@ -141,7 +144,7 @@ class HostedBroker:
             disk,
             logger=self.logger,
             tls=tls,
-            submit=thread.submit,
+            submit=_no_store if thread is None else thread.submit,
             fetch_keys=token_keys.fetch,
             fetch_token=own_tokens.fetch,
             now=self.parts.clock,
@@ -149,14 +152,18 @@ class HostedBroker:
         stack.callback(server.close)
         for folder, reason in log_dir_lock.offline.items():
             server.notify(node.disk_failed, NO_TOKEN, folder, reason)
-        server.notify(node.start)
-        inter_broker = listeners.inter_broker_listener(config)
+        try:
+            server.notify(node.start)
+        except CorruptLog as error:
+            raise CannotStart(f"{error}.") from error
+        among_nodes = {listeners.inter_broker_listener(config), *config.controller_listener_names}
         for endpoint, sock in bound:
-            server.listen(endpoint.listener, sock, limited=endpoint.listener != inter_broker)
+            server.listen(endpoint.listener, sock, limited=endpoint.listener not in among_nodes)
         self._open_metrics(node, server, stack)
-        thread.start(_LoopForwarder(node, server, thread))
+        if thread is not None:
+            thread.start(_LoopForwarder(node, server, thread))
         addresses = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in advertised)
-        fields = {"cluster": cluster_id, "listeners": addresses, "metadata": str(self.store_address)}
+        fields = {"cluster": cluster_id, "listeners": addresses, "metadata": metadata}
         self.logger.write("info", "broker.listening", fields)
         self.endpoints = [endpoint for endpoint, _ in bound]
         return server
@@ -174,8 +181,13 @@ class HostedBroker:
             raise CannotStart(f"Cannot serve metrics on {self.config.metrics_listener}: {error}.") from error
         stack.callback(listening.close)
 
+    def _open_store(self, stack: ExitStack) -> StoreThread:
+        thread = StoreThread(self._store_opener())
+        stack.callback(thread.stop)
+        return thread
+
     def _store_opener(self) -> Callable[[Callable[[], None]], Session]:
-        address = self.store_address
+        address = address_of(self.config)
         self._term_ms = session_timeout_ms(self.config, address)
 
         def open_session(notify: Callable[[], None]) -> Session:
@@ -241,7 +253,8 @@ def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket
     """Every listener with its socket; port 0 is replaced by the bound port."""
     bound: list[tuple[Endpoint, socket.socket]] = []
     inter_broker = listeners.inter_broker_listener(config)
-    for endpoint in listeners.bound(config):
+    controllers = listeners.of_controllers(config) if config.has_quorum else ()
+    for endpoint in (*listeners.bound(config), *controllers):
         if endpoint.security.startswith("SASL"):
             own = listeners.options_of(config, endpoint.listener)
             if endpoint.listener == inter_broker:
@@ -260,13 +273,24 @@ def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket
 
 
 def _advertised(config: BrokerConfig, bound: Sequence[tuple[Endpoint, socket.socket]]) -> list[Endpoint]:
-    """The endpoints at which others reach each listener: as advertised, else as bound, else by the machine's name."""
+    """The endpoints at which brokers and clients reach each listener: as advertised, else as bound, else by the
+    machine's name."""
     advertised = {endpoint.listener: endpoint for endpoint in listeners.advertised(config)}
-    return [advertised.get(endpoint.listener) or endpoint._replace(host=_name(endpoint.host)) for endpoint, _ in bound]
+    own = [endpoint for endpoint, _ in bound if endpoint.listener not in config.controller_listener_names]
+    return [advertised.get(endpoint.listener) or endpoint._replace(host=_name(endpoint.host)) for endpoint in own]
 
 
 def _name(host: str) -> str:
     return socket.gethostname() if host in ("", "0.0.0.0", "::") else host  # noqa: S104 (compared, not bound)
+
+
+def _store_of(thread: StoreThread | None) -> MetadataStore:
+    assert thread is not None, "without a quorum there is a store"
+    return thread.store
+
+
+def _no_store(token: int, operations: Sequence[Operation]) -> None:
+    raise AssertionError(f"operations {operations} ({token}) leave a node with a quorum")
 
 
 def _cluster_id(store: MetadataStore, config: BrokerConfig) -> str:

@@ -85,6 +85,12 @@ class LogDirLock:
         self._disk.replace(path, format_meta_properties(found._replace(directory_id=drawn)))
         return drawn
 
+    def identity(self, folder: str) -> MetaProperties:
+        """What the checked folder's meta.properties says. CannotStart if the folder cannot be used."""
+        if folder in self.offline:
+            raise CannotStart(f"Log folder {folder} cannot be used: {self.offline[folder]}.")
+        return self._read(f"{folder}/{META_PROPERTIES}")
+
     def _read(self, path: str) -> MetaProperties:
         try:
             return read_meta_properties(self._disk.read(path), path)

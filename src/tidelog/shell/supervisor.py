@@ -20,11 +20,14 @@ from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ProtocolViolation
+from tidelog.model import INTER_BROKER_LISTENER
+from tidelog.quorum.formatting import InitialVoter
 from tidelog.security.added_users import User
 from tidelog.shell.blocking_frames import receive_frame
 from tidelog.shell.child import Child
 from tidelog.shell.connections import acceptor
 from tidelog.shell.disk import LOCK_FILE, is_locked
+from tidelog.shell.quorum import quorum_folders
 from tidelog.shell.secure_folder import ONLY_OWNER, PROTOCOL, SecureFolder
 from tidelog.shell.store import scram_users, zookeeper_session_file
 from tidelog.shell.store.store_address import StoreUnavailable, ZookeeperAddress, address_of
@@ -56,7 +59,8 @@ class Supervisor:
     """`brokers` processes with their data below `folder`, on `port` and the following ones (0: free ones).
 
     `overrides` are options of every broker. `report` is called with a line whenever a broker ends unexpectedly. With
-    `secure` the cluster uses a `SecureFolder`. `users` are added to the metadata store at each start.
+    `secure` the cluster uses a `SecureFolder`. `users` are added to the metadata store at each start. With `quorum` the
+    brokers keep the metadata themselves.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class Supervisor:
         restart: bool = False,
         secure: bool = False,
         users: Sequence[User] = (),
+        quorum: bool = False,
         report: Callable[[str], None] | None = None,
     ) -> None:
         self.folder = Path(folder).absolute()
@@ -77,7 +82,8 @@ class Supervisor:
         self.security = SecureFolder(self.folder) if secure else None
         self._users = users
         self._report = report or print_line
-        options = {**cluster_options(self.folder, brokers, overrides), **(overrides or {})}
+        self._quorum = quorum
+        options = {**cluster_options(self.folder, brokers, overrides, quorum=quorum), **(overrides or {})}
         self.children = [
             Child(number, self.folder / f"broker-{number}", host, port + number if port else 0, options)
             for number in range(brokers)
@@ -127,6 +133,7 @@ class Supervisor:
 
     def _prepare(self) -> None:
         """Create what the folder of a secured cluster lacks, and add users to the metadata store."""
+        self._prepare_quorum()
         if self.security is None:
             if SecureFolder(self.folder).exists:
                 raise NotReady(f"The cluster in {self.folder} is secured: start it with --secure.")
@@ -136,6 +143,18 @@ class Supervisor:
         self._add_users(self._users)
         self._add_users([self.security.administrator()], only_missing=True)
         self._client_security = self.security.client_security()
+
+    def _prepare_quorum(self) -> None:
+        if not self._quorum:
+            if quorum_folders.is_formatted(self.folder):
+                raise NotReady(f"The cluster in {self.folder} has a metadata quorum: start it with --metadata quorum.")
+            return
+        try:
+            voters = quorum_folders.prepare({each.number: each.folder for each in self.children}, self.children[0].host)
+        except quorum_folders.NotFormatted as error:
+            raise NotReady(str(error)) from None
+        for child in self.children:
+            join_quorum(child, voters)
 
     def _add_users(self, users: Sequence[User], *, only_missing: bool = False) -> None:
         if not users:
@@ -246,11 +265,14 @@ class Supervisor:
             child.stop()
 
 
-def cluster_options(folder: Path, brokers: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The options shared by the brokers of one machine: the store, unless `given` names another one, and internal
-    topics with up to three replicas."""
+def cluster_options(
+    folder: Path, brokers: int, given: Mapping[str, str] | None = None, *, quorum: bool = False
+) -> dict[str, str]:
+    """The options shared by the brokers of one machine: the store, unless `given` names another one or there is a
+    quorum, and internal topics with up to three replicas."""
     copies = str(min(3, brokers))
-    store = {} if "zookeeper.connect" in (given or {}) else {"metadata.store": f"sqlite:{folder / 'metadata.sqlite'}"}
+    is_elsewhere = quorum or "zookeeper.connect" in (given or {})
+    store = {} if is_elsewhere else {"metadata.store": f"sqlite:{folder / 'metadata.sqlite'}"}
     return {
         **store,
         "offsets.topic.replication.factor": copies,
@@ -262,6 +284,14 @@ def cluster_options(folder: Path, brokers: int, given: Mapping[str, str] | None 
 def _ending(child: Child, ended: str) -> str:
     more = "" if child.log is None else f"; see {child.log}"
     return f"broker {child.number} ended {ended}{more}"
+
+
+def join_quorum(child: Child, voters: Sequence[InitialVoter]) -> None:
+    """Make a broker a member of the metadata quorum."""
+    child.options = {**quorum_folders.options_of(child.number, voters), **child.options}
+    between = child.more_listeners or (f"{INTER_BROKER_LISTENER}://{child.host}:0",)
+    controllers = quorum_folders.listeners_of(child.number, voters)
+    child.more_listeners = [*(each for each in between if each not in controllers), *controllers]
 
 
 def secure_child(child: Child, folder: SecureFolder) -> None:

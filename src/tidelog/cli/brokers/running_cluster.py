@@ -38,6 +38,7 @@ def up(
     verbose: bool = False,
     detach: bool = False,
     console_port: int | None = None,
+    quorum: bool = False,
 ) -> int:
     """Run a cluster until SIGTERM, SIGINT or `tidelog down`; return the exit code. With `detach` return when it is
     ready, and leave it to a process of its own. With `console_port` the web console is served, too."""
@@ -49,6 +50,7 @@ def up(
         restart=restart,
         secure=secure,
         users=users,
+        quorum=quorum,
     )
     if not verbose:
         for child in supervisor.children:

@@ -9,6 +9,7 @@ from tidelog.cli.options import CONSOLE_NEEDS, CommandFailed, Pair, check_extra,
 from tidelog.config.listeners import HIGHEST_PORT
 
 MAX_BROKERS = 100
+QUORUM = "quorum"
 
 
 DATA = click.option(
@@ -91,6 +92,9 @@ def up(
     from tidelog.config.broker import BrokerConfig
 
     given = dict(overrides)
+    has_quorum = metadata == QUORUM
+    if has_quorum and (secure or users):
+        raise usage_error("--metadata quorum cannot be used with --secure or --add-scram.")
     given.update(_store_override(metadata, given))
     BrokerConfig.validate(given)
     for name in BrokerConfig.unknown(given):
@@ -108,6 +112,7 @@ def up(
         verbose=verbose,
         detach=detach,
         console_port=console_port if console else None,
+        quorum=has_quorum,
     )
     click.get_current_context().exit(code)
 
@@ -121,6 +126,8 @@ def _store_override(metadata: str | None, given: Mapping[str, str]) -> dict[str,
     for name in ("metadata.store", "zookeeper.connect"):
         if name in given:
             raise usage_error(f"--metadata and the option {name} both name a metadata store; remove one of them.")
+    if metadata == QUORUM:
+        return {}
     address = parse_address(metadata, "--metadata")
     if isinstance(address, ZookeeperAddress):
         return {"zookeeper.connect": f"{address.hosts}{address.chroot}"}

@@ -1,23 +1,17 @@
-"""Options of the metadata quorum (KRaft). Brokers still ignore them; `tidelog storage` formats directories by them, and
-`quorum/options.py` has those of its replicas."""
+"""Options of the metadata quorum (KRaft). They are ignored where `metadata.store` or `zookeeper.connect` is set, or the
+controllers are not named. `quorum/options.py` has those of its replicas."""
 
 from tidelog.config.option import Options, boolean, integer, long, string, strings
 
 
 class QuorumOptions(Options):
-    process_roles = strings(
-        [], "The roles of the process; read by `tidelog storage` only.", choices=("broker", "controller")
-    )
-    controller_quorum_voters = strings([], "All controllers as id@host:port; read by `tidelog storage` only.")
-    controller_quorum_bootstrap_servers = strings(
-        [], "Addresses of controllers as host:port; read by `tidelog storage` only."
-    )
+    process_roles = strings([], "The roles of the process.", choices=("broker", "controller"))
+    controller_quorum_voters = strings([], "All controllers as id@host:port, where they are fixed.")
+    controller_quorum_bootstrap_servers = strings([], "Addresses of controllers as host:port.")
     controller_quorum_auto_join_enable = boolean(
         False, "Whether a controller joins the quorum by itself; read by `tidelog storage` only."
     )
-    metadata_log_dir = string(
-        None, "Directory of the metadata log, by default the first of log.dirs; read by `tidelog storage` only."
-    )
+    metadata_log_dir = string(None, "Directory of the metadata log, by default the first of log.dirs.")
     controller_quorum_election_backoff_max_ms = integer(1000, "Maximum backoff between elections.", at_least=0)
     controller_quorum_election_timeout_ms = integer(1000, "Time to wait for votes.", at_least=0)
     controller_quorum_fetch_max_bytes = integer(1_048_576, "Bytes per fetch of the metadata log.", at_least=1)
@@ -25,6 +19,7 @@ class QuorumOptions(Options):
         1_048_576, "Bytes per fetch of a metadata snapshot.", at_least=1
     )
     controller_quorum_fetch_timeout_ms = integer(2000, "Time without a leader before an election.", at_least=0)
+    controller_quorum_request_timeout_ms = integer(2000, "Timeout of the quorum's requests.", at_least=0)
     controller_quorum_retry_backoff_ms = integer(20, "Backoff before the quorum's retries.", at_least=0)
     metadata_max_retention_bytes = long(104_857_600, "Size of retained metadata.")
     metadata_max_retention_ms = long(604_800_000, "Age of retained metadata.")

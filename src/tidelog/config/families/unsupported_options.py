@@ -29,7 +29,6 @@ def positive(default: int, doc: str, **rules: Any) -> Option[int]:
 
 class RaftOptions(Options, ignored=True):
     controller_quorum_append_linger_ms = integer(25, "Linger time of KRaft's leader.", at_least=0)
-    controller_quorum_request_timeout_ms = integer(2000, "Timeout of the quorum's requests.", at_least=0)
     controller_performance_always_log_threshold_ms = long(
         2000, "Duration above which events are logged as slow.", at_least=0, internal=True
     )

@@ -112,6 +112,8 @@ class QuorumMember:
         self._behind_since: int | None = None
         """There is more to apply than one turn does."""
         self._has_failed = False
+        self._is_of_another_cluster = False
+        """A controller said so."""
         self._is_waiting = False
         """For the end of a session of another process with this node's number."""
 
@@ -186,7 +188,12 @@ class QuorumMember:
         if owner == WRITES:
             self._delivered(token, response, now)
             return
-        if owner == FETCHES and response is not None and not response.error_code:
+        code = ErrorCode.NONE if response is None else response.error_code
+        if code == ErrorCode.INCONSISTENT_CLUSTER_ID and not self._is_of_another_cluster:
+            self._is_of_another_cluster = True
+            fields = {"cluster": self.setup.cluster_id, "reason": "a controller belongs to another cluster"}
+            self._effects.append(Event("quorum.other_cluster", fields, level="error"))
+        if owner == FETCHES and response is not None and not code:
             self._heard(now)
         self._give(now, self.machine.answered, token, response)
 
@@ -286,6 +293,8 @@ class QuorumMember:
                     self._effects.append(Sync(FIRST_TOKEN + token, files))
                 case Replace(token, path, content):
                     self._effects.append(Replace(FIRST_TOKEN + token, path, content))
+                case Event("quorum.committed"):  # with every change of the tree: for timelines only
+                    self._effects.append(effect._replace(level="debug"))
                 case _:
                     self._effects.append(effect)
 

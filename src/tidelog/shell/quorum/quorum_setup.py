@@ -1,0 +1,146 @@
+"""What a node with `process.roles` finds on its disk before it starts as a member of the metadata quorum.
+
+Its log directory must be formatted (`tidelog storage format`): an empty one could be a disk that was replaced, whose
+voter must not vote again. Only a quorum of one fixed voter formats itself.
+"""
+
+import os
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+from tidelog.config import listeners
+from tidelog.config import quorum as options
+from tidelog.config.broker import BrokerConfig
+from tidelog.controller.features import founding
+from tidelog.errors import CorruptLog, InvalidOption
+from tidelog.log.checkpoints import MetaProperties
+from tidelog.model import Endpoint, id_text
+from tidelog.node.quorum.setup import QuorumSetup
+from tidelog.quorum import snapshots
+from tidelog.quorum.formatting import METADATA_FOLDER
+from tidelog.quorum.options import Options
+from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.shell.log_dir_lock import CannotStart
+from tidelog.shell.storage import look
+from tidelog.wire.messages.cluster.metadata_log import Voter
+
+
+class QuorumNode:
+    """The metadata quorum as the options of this node have it; InvalidOption if they cannot work."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._options = options.quorum_of(config)
+        self.folder = str(Path(self._options.metadata_folder).absolute())
+        _check_supported(config, self._options)
+
+    def __repr__(self) -> str:
+        return f"QuorumNode({self._options.node_id}, {self.folder})"
+
+    def __str__(self) -> str:
+        """Where the metadata is, for people."""
+        known = [*(f"{each.host}:{each.port}" for each in self._options.voters)] or [
+            f"{each.host}:{each.port}" for each in self._options.bootstrap
+        ]
+        return f"quorum:{','.join(known)}"
+
+    @property
+    def folders(self) -> Sequence[str]:
+        """The log directories, and that of the metadata log if it is another one."""
+        own = self._config.folders
+        return own if self.folder in own else [*own, self.folder]
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that the directory was formatted for; CannotStart if it was not."""
+        found = look([self.folder])
+        if self.folder in found.unreadable:
+            raise CannotStart(f"Log directory {self.folder} cannot be read: {found.unreadable[self.folder]}.")
+        if found.formatted:
+            return found.formatted[self.folder].meta.cluster_id
+        if [each.node_id for each in self._options.voters] == [self._options.node_id]:
+            return id_text(os.urandom(16))
+        raise CannotStart(
+            f"Log directory {self.folder} is not formatted: run `tidelog storage format` with the cluster's ID."
+        )
+
+    def setup(self, meta: MetaProperties) -> QuorumSetup:
+        """`meta` is that of the metadata log's directory. CannotStart if it is not known who votes."""
+        config = self._config
+        voters, endpoints = self._voters()
+        return QuorumSetup(
+            meta.cluster_id,
+            f"{self.folder}/{METADATA_FOLDER}",
+            meta.directory_id or b"",
+            voters,
+            endpoints,
+            listeners=frozenset(each.listener for each in listeners.of_controllers(config)),
+            founding=founding(config),
+            options=Options.of(config),
+            request_timeout_ms=config.controller_quorum_request_timeout_ms,
+            session_timeout_ms=config.broker_session_timeout_ms,
+        )
+
+    def _voters(self) -> tuple[Voters, dict[int, Endpoint]]:
+        """The fixed voters of the options, or those that the directory was formatted with."""
+        chosen = self._options
+        if chosen.voters:
+            fixed = {each.node_id: _endpoint(chosen.listener, each.host, each.port) for each in chosen.voters}
+            return Voters(map(VoterKey, fixed), directories=False), fixed
+        found = voters_of(self.folder)
+        if not found:
+            raise CannotStart(
+                f"Log directory {self.folder} does not name the controllers: format it with --standalone or "
+                "--initial-controllers."
+            )
+        endpoints = {
+            each.voter_id: _endpoint(chosen.listener, place.host, place.port)
+            for each in found
+            for place in each.endpoints
+            if place.name.upper() == chosen.listener
+        }
+        return Voters.of(found), endpoints
+
+
+def voters_of(folder: str) -> Sequence[Voter]:
+    """The voters that the log directory was formatted with, () if none. CannotStart if their file is damaged."""
+    file = Path(folder, METADATA_FOLDER, snapshots.SnapshotId(0, 0).file_name)
+    try:
+        return _result(snapshots.load(file.read_bytes(), str(file))).state.voters or ()
+    except FileNotFoundError:
+        return ()
+    except (OSError, CorruptLog) as error:
+        raise CannotStart(f"The controllers of this node are not known: {error}.") from None
+
+
+def _result(steps: Generator[None, None, snapshots.Loaded]) -> snapshots.Loaded:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            loaded: snapshots.Loaded = end.value
+            return loaded
+
+
+def _endpoint(listener: str, host: str, port: int) -> Endpoint:
+    return Endpoint(listener, "PLAINTEXT", host, port)
+
+
+def _check_supported(config: BrokerConfig, chosen: options.Quorum) -> None:
+    if options.BROKER not in chosen.roles:
+        raise InvalidOption(
+            "process.roles: a node that is a controller only is not supported; set it to broker,controller"
+        )
+    among_nodes = listeners.inter_broker_listener(config)
+    used = [*listeners.bound(config), *listeners.of_controllers(config)]
+    if any(each.security.startswith("SASL") for each in used) or config.authorizer_class_name:
+        raise InvalidOption(
+            "process.roles: SASL and authorizers are not supported with a metadata quorum; remove process.roles, or "
+            "set metadata.store or zookeeper.connect"
+        )
+    names = {among_nodes, *config.controller_listener_names}
+    if any(each.security != "PLAINTEXT" for each in used if each.listener in names):
+        raise InvalidOption(
+            "process.roles: TLS between brokers and controllers is not supported with a metadata quorum; make "
+            f"{', '.join(sorted(names))} PLAINTEXT in listener.security.protocol.map"
+        )

@@ -1,0 +1,114 @@
+"""What keeps a node of a metadata quorum from starting, in one sentence, and what it finds in its folder."""
+
+import pytest
+
+from tests.ports import free_ports
+from tidelog.config.broker import BrokerConfig
+from tidelog.errors import InvalidOption
+from tidelog.log.checkpoints import MetaProperties
+from tidelog.quorum.formatting import METADATA_FOLDER
+from tidelog.shell.broker import run_broker
+from tidelog.shell.log_dir_lock import CannotStart
+from tidelog.shell.quorum import quorum_folders
+from tidelog.shell.quorum.quorum_folders import NotFormatted
+from tidelog.shell.quorum.quorum_setup import QuorumNode
+
+
+def options(folder, **more):
+    port = free_ports(1)[0]
+    given = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"1@127.0.0.1:{port},2@127.0.0.1:{port + 1}",
+        "listeners": f"PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}",
+        "log.dirs": str(folder),
+    }
+    return BrokerConfig({**given, **{name.replace("_", "."): value for name, value in more.items()}})
+
+
+def test_an_unformatted_folder_is_one_sentence(tmp_path, capfd):
+    assert run_broker(options(tmp_path)) == 1
+    expected = f"Log directory {tmp_path} is not formatted: run `tidelog storage format` with the cluster's ID.\n"
+    assert capfd.readouterr().err == expected
+    assert not (tmp_path / "meta.properties").exists()
+
+
+def test_the_folder_of_another_node_is_one_sentence(tmp_path, capfd):
+    quorum_folders.prepare({0: tmp_path}, "127.0.0.1")
+    assert run_broker(options(tmp_path)) == 1
+    assert capfd.readouterr().err == f"Log folder {tmp_path} belongs to broker 0, not to 1.\n"
+
+
+def test_a_lone_voter_has_a_cluster_of_its_own(tmp_path):
+    node = QuorumNode(options(tmp_path, controller_quorum_voters="1@127.0.0.1:9093"))
+    setup = node.setup(MetaProperties(node.cluster_id, 1, b"d" * 16))
+    assert (setup.voters.ids, setup.voters.directories, setup.directory) == ((1,), False, b"d" * 16)
+
+
+def test_without_voters_in_options_or_folder_it_is_not_known_who_votes(tmp_path):
+    given = {"controller.quorum.voters": "", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
+    node = QuorumNode(options(tmp_path, **{name.replace(".", "_"): value for name, value in given.items()}))
+    with pytest.raises(CannotStart, match="does not name the controllers: format it with --standalone or --initial"):
+        node.setup(MetaProperties("c", 1, b"d" * 16))
+
+
+def test_voters_come_from_the_folder_with_their_addresses(tmp_path):
+    folders = {number: tmp_path / f"broker-{number}" for number in range(4)}
+    voters = quorum_folders.prepare(folders, "127.0.0.1")
+    given = {**quorum_folders.options_of(2, voters), "node.id": "2", "log.dirs": str(folders[2])}
+    given["listeners"] = ",".join(["PLAINTEXT://127.0.0.1:0", *quorum_folders.listeners_of(2, voters)])
+    node = QuorumNode(BrokerConfig(given))
+    setup = node.setup(MetaProperties(node.cluster_id, 2, voters[2].directory_id))
+    assert [(key.id, key.directory) for key in setup.voters] == [(v.node_id, v.directory_id) for v in voters]
+    assert {node: place.port for node, place in setup.endpoints.items()} == {v.node_id: v.port for v in voters}
+    assert quorum_folders.options_of(3, voters)["process.roles"] == "broker"
+
+
+def test_folders_are_formatted_once(tmp_path):
+    folders = {number: tmp_path / f"broker-{number}" for number in range(3)}
+    voters = quorum_folders.prepare(folders, "127.0.0.1")
+    assert quorum_folders.prepare(folders, "127.0.0.1") == voters
+    assert quorum_folders.is_formatted(tmp_path)
+
+
+def test_a_lost_folder_of_a_voter_is_not_formatted_again(tmp_path):
+    folders = {number: tmp_path / f"broker-{number}" for number in range(3)}
+    quorum_folders.prepare(folders, "127.0.0.1")
+    folders[1].rename(tmp_path / "elsewhere")
+    with pytest.raises(NotFormatted, match="broker-1 of a voter of the metadata quorum is missing"):
+        quorum_folders.prepare(folders, "127.0.0.1")
+    assert not folders[1].exists()
+
+
+def test_a_damaged_snapshot_of_the_voters_is_one_sentence(tmp_path):
+    folders = {0: tmp_path / "broker-0"}
+    quorum_folders.prepare(folders, "127.0.0.1")
+    (file,) = (folders[0] / METADATA_FOLDER).iterdir()
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(NotFormatted, match="The controllers of this node are not known"):
+        quorum_folders.prepare(folders, "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            {"process_roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093"},
+            "a node that is a controller only",
+        ),
+        ({"authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}, "SASL and authorizers"),
+        ({"listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"}, "TLS between brokers and contr"),
+    ],
+)
+def test_what_is_not_supported_is_refused(tmp_path, given, problem):
+    with pytest.raises(InvalidOption, match=problem):
+        QuorumNode(options(tmp_path, **given))
+
+
+def test_another_store_beside_the_roles_wins(tmp_path):
+    config = options(tmp_path, metadata_store=f"sqlite:{tmp_path}/x")
+    assert not config.has_quorum
+    assert "process.roles" in BrokerConfig.ignored(config.properties)
+    assert options(tmp_path).has_quorum
+    assert "process.roles" not in BrokerConfig.ignored(options(tmp_path).properties)
