@@ -150,6 +150,33 @@ def test_a_registration_that_does_not_know_the_newest_session_is_refused():
     assert tree.picture() == before
 
 
+def test_a_registration_that_was_sent_before_the_end_of_a_later_session_is_refused():
+    """Its process is dead: a session that it opened now would fence nobody until its lease is over."""
+    tree = Tree()
+    assert tree.apply(5, registration(1, b"a")).verdict == "ok"
+    assert tree.apply(6, SessionEnded(5)).verdict == "ok"
+    assert tree.apply(7, registration(1, b"a")).verdict == "conflict"
+    assert tree.apply(8, registration(1, b"b", replaces=5)).verdict == "ok"
+    assert tree.apply(9, SessionEnded(8)).verdict == "ok"
+    again = Tree()
+    for record in tree.picture().records():
+        again.load(through_bytes(record))
+    for each in (tree, again):
+        assert (each.last_session_of(1), each.session_of(1)) == (8, None)
+        assert each.apply(10, registration(1, b"c", replaces=5)).verdict == "conflict"
+        assert each.apply(11, registration(1, b"c", replaces=8)).verdict == "ok"
+        each.check_invariants()
+
+
+def test_an_empty_list_is_a_fence():
+    replica = Replica()
+    session = replica.open()
+    create = (Create("/admin/a", b""),)
+    assert replica.append(TreeChanges(session, 2, ())).verdict == "ok"
+    assert replica.append(TreeChanges(session, 1, create)).verdict == "late"
+    assert replica.append(TreeChanges(session, 3, create)).verdict == "ok"
+
+
 def test_a_registration_tells_of_all_ephemeral_nodes_of_the_former_session():
     tree = Tree()
     tree.apply(7, registration(1, b"a"))

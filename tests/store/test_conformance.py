@@ -62,6 +62,13 @@ def test_write_refuses_another_version_and_a_missing_node(store):
     assert read(store, "/controller").version == 0
 
 
+def test_an_ephemeral_node_has_no_children(store):
+    done(store.apply([Create("/controller", b"", ephemeral=True)]))
+    conflict(store.apply([Create("/controller/below", b"")]), 0)
+    conflict(store.apply([Create("/brokers/ids/1", b"", ephemeral=True), Create("/brokers/ids/1/below", b"")]), 1)
+    assert read(store, "/brokers/ids/1") is None
+
+
 def test_a_write_keeps_the_creation_number_and_the_session(store):
     (created,) = done(store.apply([Create("/controller", b"", ephemeral=True)]))
     (written,) = done(store.apply([Write("/controller", b"x")]))

@@ -11,6 +11,7 @@ class Options(NamedTuple):
     election_timeout_ms: int
     fetch_timeout_ms: int
     election_backoff_max_ms: int
+    request_timeout_ms: int
     retry_backoff_ms: int
     fetch_bytes: int
     snapshot_bytes: int
@@ -25,6 +26,7 @@ class Options(NamedTuple):
             election_timeout_ms=config.controller_quorum_election_timeout_ms,
             fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
             election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
+            request_timeout_ms=config.controller_quorum_request_timeout_ms,
             retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
             fetch_bytes=config.controller_quorum_fetch_max_bytes,
             snapshot_bytes=config.controller_quorum_fetch_snapshot_max_bytes,

@@ -23,22 +23,28 @@ from tidelog.quorum.serving import Serving
 from tidelog.quorum.snapshot_work import Fetching, Work
 from tidelog.quorum.snapshots import SnapshotId, make
 from tidelog.quorum.state_file import ElectionState
-from tidelog.quorum.states import Candidate, Follower, Leader, Prospective, Resigned, State, Unattached
+from tidelog.quorum.states import Candidate, Follower, Leader, Progress, Prospective, Resigned, State, Unattached
 from tidelog.quorum.tree import Picture
-from tidelog.quorum.voters import VoterKey
+from tidelog.quorum.voter_changes import UPDATE, VERSIONS, VoterChanges, VoterRequest, update_request
+from tidelog.quorum.voters import VoterKey, Voters
 from tidelog.quorum.voting import NEVER, RANK_MS, Dice, Voting
 from tidelog.wire.messages.cluster import fetch_snapshot
 from tidelog.wire.messages.cluster import quorum_elections as elections
-from tidelog.wire.messages.cluster.metadata_log import (
-    KRaftVersionRecord,
-    VotersRecord,
+from tidelog.wire.messages.cluster.metadata_log import KRaftVersionRecord, VoterEndpoint, VotersRecord
+from tidelog.wire.messages.cluster.quorum_voters import (
+    AddRaftVoterRequest,
+    RemoveRaftVoterRequest,
+    UpdateRaftVoterRequest,
 )
 from tidelog.wire.messages.records import fetch
 from tidelog.wire.records import BatchBuilder, Record
 
+MOST_REPLICAS = 1_000
+"""How many replicas a leader remembers."""
+
 
 class Quorum(Voting):
-    """`effects` returns what the inputs since the last call require."""
+    """`effects` returns what the inputs since the last call require. `endpoints` are where this replica is reached."""
 
     def __init__(
         self,
@@ -50,9 +56,12 @@ class Quorum(Voting):
         dice: Dice,
         options: Options | None = None,
         bootstrap: Sequence[int] = (),
+        endpoints: Sequence[VoterEndpoint] = (),
     ) -> None:
         super().__init__(me, cluster_id, replica, state, dice=dice, options=options, bootstrap=bootstrap)
+        self._endpoints = list(endpoints)
         self._serving = Serving(replica, self._outbox, self.options)
+        self._changes = VoterChanges(replica, self._outbox, self.options, self._append_voters)
         self._syncing: tuple[int, int] | None = None
         """The token of the sync in progress, and the log's end when it began."""
         self._saving: tuple[int, CommittedState] | None = None
@@ -82,6 +91,8 @@ class Quorum(Voting):
     def next_deadline(self) -> int:
         """When to call `wake` (monotonic ms)."""
         moments = [self._state_deadline(), *self._retry_at.values(), *self._serving.deadlines]
+        if self._changes.deadline is not None:
+            moments.append(self._changes.deadline)
         if self._saving is None and self.replica.to_save != self.replica.saved:
             moments.append(self._save_at)
         if any(work.is_ready for work in self._works):
@@ -98,6 +109,11 @@ class Quorum(Voting):
             return min(state.deadline, state.asked_at + timeout // 4)
         return state.deadline
 
+    def endpoints_of(self, node: int) -> Sequence[VoterEndpoint]:
+        """Where a voter is reached, or a replica that is to be added; empty if nobody said so."""
+        record = self.voters.record_of(node)
+        return record.endpoints if record is not None and record.endpoints else self._changes.endpoints(node)
+
     def effects(self) -> list[Effect]:
         return self._outbox.drain()
 
@@ -111,6 +127,10 @@ class Quorum(Voting):
 
     def request(self, token: int, request: Message, now: Time) -> None:
         """A request of another node; answered by `Reply`, sometimes later."""
+        if isinstance(request, VoterRequest):
+            self._change_voters(token, request, now)
+            self._act(now)
+            return
         if request.cluster_id not in (None, self._cluster_id):
             self._outbox.reply(token, requests.refused(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
             return
@@ -136,6 +156,10 @@ class Quorum(Voting):
     def answered(self, token: int, response: Message | None, now: Time) -> None:
         """The answer to a request of this node; None if there is none."""
         asked = self._outbox.answered(token)
+        if asked.about[0] in (VERSIONS, UPDATE):
+            self._use_answer_about_voters(asked, response, now)
+            self._act(now)
+            return
         partition = requests.answered_partition(response) if response is not None else None
         if partition is None:
             self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
@@ -199,7 +223,7 @@ class Quorum(Voting):
             return False
         which, state = self.replica.snapshot_at(end_offset)
         steps = make(self.replica.disk, self.replica.log.folder, which, picture, state, last_timestamp)
-        self._making = Work(steps, lambda: self._made(which, now), self._gave_up_making)
+        self._making = Work(steps, lambda: self._made(which, now), lambda: None)
         self._works.append(self._making)
         self._act(now)
         return True
@@ -211,14 +235,12 @@ class Quorum(Voting):
         self.replica.retain(now, retention_bytes=options.retention_bytes, retention_ms=options.retention_ms)
         self._outbox.event("quorum.snapshot", node=self.me.id, offset=which.end_offset, epoch=which.epoch)
 
-    def _gave_up_making(self) -> None:
-        self._making = None
-
     # Transitions
 
     def _entered(self, before: State, now: Time) -> None:
         if isinstance(before, Leader):
             self._serving.end(self.standing)
+            self._changes.stop()
         if self._fetching is not None:
             self._stop_fetching()
         if isinstance(self.state, Leader):
@@ -281,6 +303,7 @@ class Quorum(Voting):
         elif self._is_synced() or now.mono >= state.asked_at + self.options.fetch_timeout_ms // 4:
             state.asked_at = now.mono
             self._ask_for_records(state.leader)
+            self._update_endpoints(state)
 
     def _ask_for_records(self, target: int) -> None:
         """Fetch from the end of what is synced: for the leader, everything before is synced here. While a sync lasts,
@@ -296,6 +319,15 @@ class Quorum(Voting):
             self._cluster_id, self.me, self.epoch, position, wait_ms=options.fetch_wait_ms, most=most
         )
         self._outbox.ask(target, request, FETCHES, about)
+
+    def _update_endpoints(self, state: Follower) -> None:
+        """Tell the leader where this voter is reached, if the set has other endpoints."""
+        about = (UPDATE, state.leader, self.epoch)
+        record = self.voters.record_of(self.me.id) if self.is_voter and self.voters.directories else None
+        is_other = bool(self._endpoints) and record is not None and record.endpoints != self._endpoints
+        if is_other and state.has_fetched and about not in self._retry_at:
+            request = update_request(self._cluster_id, self.me, self.epoch, self._endpoints)
+            self._outbox.ask(state.leader, request, VOTES, about)
 
     def _ask_for_slice(self, leader: int, fetching: Fetching) -> None:
         about = ("snapshot", leader, self.epoch)
@@ -395,6 +427,10 @@ class Quorum(Voting):
             self._resign(state, now)
             return
         self._advance(state)
+        self._changes.act(now)
+        if not self.is_voter and self.replica.voters.latest_offset < self.replica.high_watermark:
+            self._resign(state, now)  # its removal is committed
+            return
         if state.announced_at + self.options.fetch_timeout_ms // 2 <= now.mono:
             state.announced_at = now.mono
             self._announce(state, now)
@@ -402,8 +438,9 @@ class Quorum(Voting):
 
     def _announce(self, state: Leader, now: Time) -> None:
         """To the voters that do not fetch."""
+        fetched_at = state.fetched_at_of(self.voters)
         for voter in self.voters.ids:
-            silent = now.mono - state.fetched_at.get(voter, state.since - self.options.fetch_timeout_ms)
+            silent = now.mono - fetched_at.get(voter, state.since - self.options.fetch_timeout_ms)
             if voter != self.me.id and silent >= self.options.fetch_timeout_ms // 2:
                 request = requests.begin_request(self._cluster_id, self.voters.key_of(voter), self.standing)
                 self._outbox.ask(voter, request, VOTES, ("begin", voter, self.epoch))
@@ -412,7 +449,9 @@ class Quorum(Voting):
         """A leader that a majority has not fetched from for so long may have a successor."""
         if self.is_alone:
             return NEVER
-        heard = {**state.fetched_at, self.me.id: 2**62} if self.is_voter else state.fetched_at
+        heard = state.fetched_at_of(self.voters)
+        if self.is_voter:
+            heard[self.me.id] = 2**62
         return self.voters.reached_by_majority(heard, state.since) + self.options.fetch_timeout_ms * 3 // 2
 
     def _begin_office(self, now: Time) -> None:
@@ -433,7 +472,9 @@ class Quorum(Voting):
     def _advance(self, state: Leader) -> None:
         """The high watermark: what a majority has synced, once that includes a record of this epoch. A majority that
         has records of an older epoch only may still be outvoted."""
-        ends = {**state.ends, self.me.id: self.replica.synced_end} if self.is_voter else state.ends
+        ends = state.ends_of(self.voters)
+        if self.is_voter:
+            ends[self.me.id] = self.replica.synced_end
         committed = self.voters.reached_by_majority(ends, 0)
         if committed > state.epoch_start and self.replica.raise_high_watermark(committed):
             self._outbox.event("quorum.committed", node=self.me.id, offset=committed, epoch=self.epoch)
@@ -446,21 +487,30 @@ class Quorum(Voting):
         if code != ErrorCode.NONE or not isinstance(self.state, Leader):
             self._serving.refuse(token, self.standing, code)
             return
-        key = VoterKey(request.replica_state.replica_id, partition.replica_directory_id)
-        if not self._serving.find_place(token, partition, self.standing, self._given_out):
-            self._heard(self.state, key, now)
-            return
-        if key in self.voters:
-            self.state.ends[key.id] = partition.fetch_offset
-        elif key.id >= 0:
-            self.state.observers[key.id] = (partition.fetch_offset, now.mono)
-        self._heard(self.state, key, now)
-        self._serving.wait(token, partition, request.max_wait_ms, now)
+        key = self._key_of(request.replica_state.replica_id, partition.replica_directory_id)
+        has_place = self._serving.find_place(token, partition, self.standing, self._given_out)
+        if key.id >= 0:
+            progress = self._heard(self.state, key, now)
+            if has_place:
+                progress.end = partition.fetch_offset
+                progress.caught_up_at = now.mono if progress.end == self.replica.end else progress.caught_up_at
+        if has_place:
+            self._serving.wait(token, partition, request.max_wait_ms, now)
 
-    def _heard(self, state: Leader, key: VoterKey, now: Time) -> None:
-        """A voter takes this replica for its leader."""
-        if key in self.voters:
-            state.fetched_at[key.id] = now.mono
+    def _heard(self, state: Leader, key: VoterKey, now: Time) -> Progress:
+        """A replica takes this one for its leader."""
+        progress = state.replicas.setdefault(key, Progress())
+        progress.fetched_at = now.mono
+        if len(state.replicas) > MOST_REPLICAS:
+            self._forget_observers(state)
+        return progress
+
+    def _forget_observers(self, state: Leader) -> None:
+        """Keep the observers that fetched last: anybody may fetch, with any ID."""
+        observers = [key for key in state.replicas if key not in self.voters]
+        observers.sort(key=lambda key: state.replicas[key].fetched_at)
+        for key in observers[: len(state.replicas) - MOST_REPLICAS // 2]:
+            del state.replicas[key]
 
     def _fetch_snapshot(
         self, request: fetch_snapshot.FetchSnapshotRequest, partition: fetch_snapshot.FetchSnapshotPartition, now: Time
@@ -468,7 +518,8 @@ class Quorum(Voting):
         code = self._check_leader(partition.current_leader_epoch)
         if code != ErrorCode.NONE or not isinstance(self.state, Leader):
             return requests.snapshot_response(self.standing, requests.snapshot_of(partition), code)
-        self._heard(self.state, VoterKey(request.replica_id, partition.replica_directory_id), now)
+        if request.replica_id >= 0:
+            self._heard(self.state, self._key_of(request.replica_id, partition.replica_directory_id), now)
         return self._serving.snapshot_slice(request, partition, self.standing)
 
     def _check_leader(self, epoch: int) -> ErrorCode:
@@ -479,6 +530,41 @@ class Quorum(Voting):
         if epoch > self.epoch:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE if isinstance(self.state, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # Changes of the voters
+
+    def _change_voters(self, token: int, request: VoterRequest, now: Time) -> None:
+        code = ErrorCode.NONE if isinstance(self.state, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if isinstance(request, UpdateRaftVoterRequest):
+            code = self._check_leader(request.current_leader_epoch)
+        if request.cluster_id not in (None, self._cluster_id):
+            code = ErrorCode.INCONSISTENT_CLUSTER_ID
+        if code != ErrorCode.NONE:
+            self._changes.refuse(token, request, code, self.standing)
+            return
+        match request:
+            case AddRaftVoterRequest():
+                self._changes.add(token, request, now, in_office=self.is_in_office)
+            case RemoveRaftVoterRequest():
+                self._changes.remove(token, request, now, in_office=self.is_in_office)
+            case UpdateRaftVoterRequest():
+                code = self._changes.update(request, now, in_office=self.is_in_office)
+                self._changes.answer_update(token, code, self.standing)
+
+    def _use_answer_about_voters(self, asked: Asked, response: Message | None, now: Time) -> None:
+        if asked.about[0] == UPDATE:
+            # Whatever the answer is: the set in the log says whether it must be sent again.
+            self._retry_at[asked.about] = now.mono + self.options.fetch_timeout_ms
+            return
+        state = self.state if isinstance(self.state, Leader) else None
+        self._changes.versions(asked.about, response, state, now)
+
+    def _append_voters(self, voters: Voters, now: Time) -> int:
+        """Append a set, which counts at once; returns its offset."""
+        offset = self.replica.end
+        self._append_control([VotersRecord(voters=list(voters.records))], now)
+        self._sync()
+        return offset
 
     # Files
 

@@ -31,7 +31,7 @@ class RecordTooLarge(Exception):
 
 class TreeChanges(NamedTuple):
     """One list of changes of a session: all of them are applied, or none. `number` rises with each list of the session,
-    so that a late or repeated one is recognized."""
+    so that a late or repeated one is recognized. An empty list is a fence: no lower number is applied after it."""
 
     session: int
     number: int
@@ -39,8 +39,8 @@ class TreeChanges(NamedTuple):
 
 
 class SessionOpened(NamedTuple):
-    """A broker's registration: ends the session `replaces` (0: none), opens one whose ID is this record's offset, and
-    applies the changes for it."""
+    """A broker's registration: ends the session `replaces`, opens one whose ID is this record's offset, and applies the
+    changes for it. `replaces` is the broker's newest session, whether that is open or not (0: there was none)."""
 
     broker_id: int
     incarnation: bytes
@@ -73,6 +73,13 @@ class OpenSession(NamedTuple):
     number: int = 0
 
 
+class LastSession(NamedTuple):
+    """The newest session of a broker that has none open, in snapshots."""
+
+    broker_id: int
+    session: int
+
+
 class Foreign(NamedTuple):
     """A record of a type that Tidelog does not apply."""
 
@@ -80,7 +87,7 @@ class Foreign(NamedTuple):
 
 
 TreeRecord = TreeChanges | SessionOpened | SessionEnded
-SnapshotRecord = StoredNode | OpenSession
+SnapshotRecord = StoredNode | OpenSession | LastSession
 Decoded = TreeRecord | SnapshotRecord | FeatureLevelRecord | UserScramCredentialRecord | Foreign
 
 
@@ -140,6 +147,8 @@ def _message(record: Any) -> Any:
             return messages.TreeNodeRecord(
                 path=path, data=node.data, version=node.version, created=node.created, session=node.session
             )
+        case LastSession(broker_id, session):
+            return messages.LastSessionRecord(broker_id=broker_id, session=session)
         case OpenSession(session, broker_id, incarnation, log_dirs, number):
             return messages.SessionRecord(
                 session=session,
@@ -166,6 +175,8 @@ def _plain(message: Any) -> Decoded:
         case messages.SessionRecord():
             log_dirs = tuple(message.log_dirs)
             return OpenSession(message.session, message.broker_id, message.incarnation_id, log_dirs, message.number)
+        case messages.LastSessionRecord():
+            return LastSession(message.broker_id, message.session)
     found: FeatureLevelRecord | UserScramCredentialRecord = message
     return found
 
@@ -212,6 +223,7 @@ _TYPES: tuple[type[Any], ...] = (
     messages.SessionEndedRecord,
     messages.TreeNodeRecord,
     messages.SessionRecord,
+    messages.LastSessionRecord,
     FeatureLevelRecord,
     UserScramCredentialRecord,
 )

@@ -15,7 +15,7 @@ from tidelog.errors import ApiError, CorruptLog, ProtocolViolation
 from tidelog.log.durability import FolderFile
 from tidelog.ports import Buffer, Disk, File
 from tidelog.quorum.control_records import Control, control_batch, control_of
-from tidelog.quorum.records import Decoded, OpenSession, SnapshotRecord, StoredNode, decode, encode
+from tidelog.quorum.records import Decoded, LastSession, OpenSession, SnapshotRecord, StoredNode, decode, encode
 from tidelog.quorum.tree import Picture, Tree
 from tidelog.wire.messages.cluster.metadata_log import (
     FeatureLevelRecord,
@@ -179,7 +179,7 @@ def load(content: Buffer, path: str, epoch: int | None = None) -> Generator[None
     for batch in read(content, path, epoch):
         for record in batch:
             match record:
-                case StoredNode() | OpenSession():
+                case StoredNode() | OpenSession() | LastSession():
                     tree.load(record)
                 case FeatureLevelRecord():
                     features[record.name] = record.feature_level

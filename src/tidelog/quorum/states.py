@@ -6,7 +6,7 @@ Moments are monotonic milliseconds. A state never has a change of epoch, vote or
 
 from dataclasses import dataclass, field
 
-from tidelog.quorum.voters import Voters
+from tidelog.quorum.voters import VoterKey, Voters
 
 LONG_AGO = -(2**62)
 
@@ -74,18 +74,36 @@ class Candidate:
 
 
 @dataclass(slots=True)
+class Progress:
+    """How far a replica is that fetches: its synced end, and when it fetched last, and last from the leader's end."""
+
+    end: int = 0
+    fetched_at: int = LONG_AGO
+    caught_up_at: int = LONG_AGO
+
+
+@dataclass(slots=True)
 class Leader:
-    """`epoch_start` is the offset of its LeaderChange. `ends` are the synced ends of all replicas that fetch, and
-    `fetched_at` when they did so last; both by ID, of replicas with the right directory only."""
+    """`epoch_start` is the offset of its LeaderChange. `replicas` are all that fetch, voters and observers: a replica
+    with another directory is another one, so what a replaced disk had does not count for the new one."""
 
     epoch_start: int
     since: int
-    ends: dict[int, int] = field(default_factory=dict)
-    fetched_at: dict[int, int] = field(default_factory=dict)
-    observers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By ID: the end, and when it fetched last."""
+    replicas: dict[VoterKey, Progress] = field(default_factory=dict)
     announced_at: int = LONG_AGO
     """When BeginQuorumEpoch was last sent to the voters that do not fetch."""
+
+    def ends_of(self, voters: Voters) -> dict[int, int]:
+        """The synced ends of the voters that fetch, by ID."""
+        return {key.id: self.replicas[key].end for key in voters if key in self.replicas}
+
+    def fetched_at_of(self, voters: Voters) -> dict[int, int]:
+        """When the voters fetched last, by ID; those that never did so are missing."""
+        return {key.id: self.replicas[key].fetched_at for key in voters if key in self.replicas}
+
+    def heard_at(self, node: int) -> int:
+        """When the node fetched last, from whatever directory."""
+        return max((each.fetched_at for key, each in self.replicas.items() if key.id == node), default=LONG_AGO)
 
 
 @dataclass(slots=True)

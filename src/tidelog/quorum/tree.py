@@ -26,6 +26,7 @@ from tidelog.ports import (
 from tidelog.quorum.records import (
     NO_SESSION,
     Decoded,
+    LastSession,
     OpenSession,
     SessionEnded,
     SessionOpened,
@@ -70,10 +71,12 @@ class Picture(NamedTuple):
 
     nodes: Mapping[str, Node]
     sessions: tuple[OpenSession, ...]
+    ended: tuple[LastSession, ...] = ()
 
     def records(self) -> Iterator[SnapshotRecord]:
         """Sessions first, then nodes."""
         yield from self.sessions
+        yield from self.ended
         for path, node in self.nodes.items():
             yield StoredNode(path, node)
 
@@ -88,7 +91,8 @@ class Tree:
         """The names below a node, by its path without a trailing slash."""
         self._owned: dict[int, dict[str, None]] = {}
         """The paths of a session's ephemeral nodes."""
-        self._by_broker: dict[int, int] = {}
+        self._newest: dict[int, int] = {}
+        """Each broker's newest session, open or not."""
         for path in skeleton:
             self._put(path, Node(b"", 0, 0))
 
@@ -99,7 +103,11 @@ class Tree:
 
     def session_of(self, broker_id: int) -> OpenSession | None:
         """The open session of the broker."""
-        return self.sessions.get(self._by_broker.get(broker_id, NO_SESSION))
+        return self.sessions.get(self.last_session_of(broker_id))
+
+    def last_session_of(self, broker_id: int) -> int:
+        """The number of the broker's newest session, which may have ended: its next registration must name it."""
+        return self._newest.get(broker_id, NO_SESSION)
 
     def children(self, path: str) -> tuple[str, ...] | None:
         """The names below the node, sorted; None if it is missing."""
@@ -109,7 +117,8 @@ class Tree:
 
     def picture(self) -> Picture:
         """The tree as it is now. Copies references only: nodes and sessions never change."""
-        return Picture(self.nodes.copy(), tuple(self.sessions.values()))
+        ended = [LastSession(*newest) for newest in self._newest.items() if newest[1] not in self.sessions]
+        return Picture(self.nodes.copy(), tuple(self.sessions.values()), tuple(ended))
 
     # applying
 
@@ -136,11 +145,11 @@ class Tree:
 
     def _open(self, offset: int, record: SessionOpened) -> Applied:
         """A registration that comes twice finds its own session. One that does not know the newest session of its
-        broker is refused."""
+        broker is refused, also when that has ended: it was sent before, by a process that may be dead now."""
         old = self.session_of(record.broker_id)
         if old is not None and old.incarnation == record.incarnation:
             return Applied("ok", tuple([self.nodes.get(change.path) for change in record.changes]))
-        if (old.session if old else NO_SESSION) != record.replaces:
+        if self.last_session_of(record.broker_id) != record.replaces:
             return Applied("conflict", failed=0)
         before = self._ephemeral_nodes(record.replaces)
         for path in before:
@@ -152,7 +161,7 @@ class Tree:
             return opened
         self._forget(record.replaces)
         self.sessions[offset] = OpenSession(offset, record.broker_id, record.incarnation, record.log_dirs)
-        self._by_broker[record.broker_id] = offset
+        self._newest[record.broker_id] = offset
         return opened._replace(changed=tuple(dict.fromkeys((*before, *opened.changed))))
 
     def _end(self, session: int) -> Applied:
@@ -168,8 +177,7 @@ class Tree:
         return {path: self.nodes[path] for path in self._owned.get(session, ())}
 
     def _forget(self, session: int) -> None:
-        if (ended := self.sessions.pop(session, None)) is not None:
-            del self._by_broker[ended.broker_id]
+        self.sessions.pop(session, None)
         self._owned.pop(session, None)
 
     def _all_or_none(self, offset: int, session: int, changes: Sequence[Change]) -> Applied:
@@ -211,8 +219,10 @@ class Tree:
         return new
 
     def _has_parent(self, path: str) -> bool:
+        """Ephemeral nodes have no children, which would outlive them."""
         parent, slash, _ = path.rpartition("/")
-        return bool(slash) and (not parent or parent in self.nodes)
+        found = self.nodes.get(parent)
+        return bool(slash) and (not parent or (found is not None and found.session == NO_SESSION))
 
     def _put(self, path: str, node: Node | None) -> None:
         """Set or remove the node, without any rule."""
@@ -248,7 +258,9 @@ class Tree:
                 self._put(path, node)
             case OpenSession(session, broker_id):
                 self.sessions[session] = record
-                self._by_broker[broker_id] = session
+                self._newest[broker_id] = session
+            case LastSession(broker_id, session):
+                self._newest[broker_id] = session
 
     def check_invariants(self) -> None:
         """Whether the indexes hold what the nodes and sessions say. AssertionError if not."""
@@ -262,7 +274,8 @@ class Tree:
         assert names == {parent: set(below) for parent, below in self._names.items()}
         assert owned == {session: set(paths) for session, paths in self._owned.items() if paths}
         assert set(owned) <= set(self.sessions), "an ephemeral node outlived its session"
-        assert self._by_broker == {each.broker_id: session for session, each in self.sessions.items()}
+        for session, each in self.sessions.items():
+            assert self._newest[each.broker_id] == session, f"broker {each.broker_id} has an older session, too"
 
 
 def _at_version(node: Node | None, version: int) -> Node:

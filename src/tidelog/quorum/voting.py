@@ -190,7 +190,8 @@ class Voting:
 
     def _resign(self, leader: Leader, now: Time) -> None:
         others = [voter for voter in self.voters.ids if voter != self.me.id]
-        others.sort(key=lambda voter: leader.ends.get(voter, -1), reverse=True)
+        ends = leader.ends_of(self.voters)
+        others.sort(key=lambda voter: ends.get(voter, -1), reverse=True)
         self._become(Resigned(now.mono + self._election_timeout(), tuple(others), set(others)), now)
 
     def _election_timeout(self) -> int:

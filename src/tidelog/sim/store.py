@@ -72,8 +72,9 @@ class Staged:
         return None
 
     def create(self, path: str, data: bytes, session: int) -> Node:
-        parent = parent_of(path)
-        if self.get(path) is not None or (parent and self.get(parent) is None):
+        parent = self.get(parent_of(path))
+        is_below_root = not parent_of(path)
+        if self.get(path) is not None or not (is_below_root or (parent is not None and parent.session == 0)):
             raise RefusedOperation
         self.created += 1
         self.changed[path] = node = Node(data, 0, self.created, session)

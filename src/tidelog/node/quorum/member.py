@@ -212,7 +212,7 @@ class QuorumMember:
         """A connection to the node was refused: its process is dead, or was."""
         if self.machine is None:
             return
-        if self._office.epoch != NO_OFFICE and (ended := self._office.gone(self.local.tree, node)):
+        if self._office.epoch != NO_OFFICE and (ended := self._office.gone(self.local.tree, node, now.mono)):
             self._effects.append(Event("quorum.broker_gone", {"broker": node}))
             self._append(ended, now)
         self._give(now, self.machine.gone, node)
@@ -367,7 +367,7 @@ class QuorumMember:
                 self._effects.append(Event("quorum.duplicate_broker", fields, level="warning"))
             return
         self._is_waiting = False
-        replaces = former.session if former is not None else NO_SESSION
+        replaces = found.last_session_of(self._broker_id)
         self._writes.open(SessionOpened(self._broker_id, self._incarnation, own, replaces, ()))
 
     def _report(self, results: Results) -> None:
@@ -444,8 +444,7 @@ class QuorumMember:
         assert machine is not None
         if self._office.epoch == NO_OFFICE or not isinstance(machine.state, Leader):
             return
-        observed = machine.state.observers.get(node)
-        if now.mono in (machine.state.fetched_at.get(node), observed[1] if observed else None):
+        if machine.state.heard_at(node) == now.mono:
             self._office.fetched(self.local.tree, node, now.mono)
             self.alarm.set(self.next_deadline)
 

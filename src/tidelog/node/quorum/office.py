@@ -1,9 +1,8 @@
 """What the leader of the quorum does for the cluster: it founds it, and ends the sessions of brokers.
 
 A session lasts as long as its broker fetches the metadata log, which it does at least every half second: a fetch proves
-that the broker's event loop runs, so no other heartbeat is needed. A broker learns
-from the log that its session has ended. The leader's own session has no lease: a leader that no majority fetches from
-resigns.
+that the broker's event loop runs, so no other heartbeat is needed. A broker learns from the log that its session has
+ended. The leader's own session has no lease: a leader that no majority fetches from resigns.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,12 +62,12 @@ class Office:
         if session is not None:
             self._leases.renew(session.session, now)
 
-    def gone(self, found: Tree, broker_id: int) -> list[bytes]:
+    def gone(self, found: Tree, broker_id: int, now: int) -> list[bytes]:
         """The broker's process is dead. The records to append."""
         session = found.session_of(broker_id)
         if session is None or session.session not in self._leases:
             return []
-        self._leases.drop(session.session)
+        self._leases.end(session.session, now)
         return [encode(SessionEnded(session.session, GONE))]
 
     def over(self, now: int) -> list[bytes]:

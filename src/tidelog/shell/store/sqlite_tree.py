@@ -243,8 +243,9 @@ class SqliteTree:
     def _create(self, operation: Create, session: int) -> Node:
         path = operation.path
         parent = path.rpartition("/")[0]
-        if self.read(path) is not None or (parent and self.read(parent) is None):
-            raise _Unmet
+        above = self.read(parent) if parent else None
+        if self.read(path) is not None or (parent and (above is None or above.session)):
+            raise _Unmet  # ephemeral nodes have no children, as in ZooKeeper
         node = Node(bytes(operation.data), 0, self._count("created"), session if operation.ephemeral else 0)
         self._db.execute(
             "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?)",

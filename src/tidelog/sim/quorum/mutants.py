@@ -44,7 +44,9 @@ def any_log(candidate: LogEnd, own: LogEnd) -> bool:  # noqa: ARG001
 
 def commit_older_epochs(machine: Quorum, state: Leader) -> None:
     """What a majority has is committed, whatever epoch it is of."""
-    ends = {**state.ends, machine.me.id: machine.replica.synced_end} if machine.is_voter else state.ends
+    ends = state.ends_of(machine.voters)
+    if machine.is_voter:
+        ends[machine.me.id] = machine.replica.synced_end
     machine.replica.raise_high_watermark(machine.voters.reached_by_majority(ends, 0))
 
 

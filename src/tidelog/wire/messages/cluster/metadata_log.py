@@ -128,3 +128,9 @@ class SessionRecord:
     incarnation_id: bytes = uuid()
     log_dirs: list[bytes] = array(uuid)
     number: int = int64()
+
+
+@data("0", flexible="0+", record=30005)
+class LastSessionRecord:
+    broker_id: int = int32()
+    session: int = int64()
