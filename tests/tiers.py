@@ -166,6 +166,7 @@ GROUPS = (
     ("tests/cli/test_up_java.py", "zookeeper"),
     ("tests/compatibility/test_documents.py", "zookeeper"),
     ("tests/compatibility/test_moves_on_zookeeper.py", "zookeeper"),
+    ("tests/compatibility/test_rolling_upgrade.py", "zookeeper"),
     ("tests/compatibility/test_tool_table.py", "zookeeper"),
     ("tests/compatibility/test_zookeeper.py", "zookeeper"),
     ("tests/store/*_java.py", "zookeeper"),

@@ -11,7 +11,7 @@ from tests.controller.ghost import Ghost
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.controller import Controller
-from tidelog.controller.features import ELR, founding
+from tidelog.controller.features import SUPPORTED, founding
 from tidelog.controller.image import ClusterImage
 from tidelog.effects import Event, PeerRequest, Reply, Store
 from tidelog.errors import ErrorCode
@@ -57,6 +57,8 @@ class FakeBroker:
         self.rack = rack
         self.epoch = -1
         self.clean_epoch = -1
+        self.has_features = cluster.elr
+        """False for one of the version before there were features."""
         self.alive = False
         self.session = None
         self.controller_epoch = 0
@@ -72,8 +74,8 @@ class FakeBroker:
         self.controller = self.new_controller(seed)
 
     def new_controller(self, seed):
-        config, elr = self.cluster.config, self.cluster.elr
-        return Controller(self.id, config, entropy=lambda n: next(seed).to_bytes(n), has_features=elr)
+        config = self.cluster.config
+        return Controller(self.id, config, entropy=lambda n: next(seed).to_bytes(n), has_features=self.has_features)
 
     def start(self):
         self.alive = True
@@ -82,7 +84,7 @@ class FakeBroker:
             Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9000 + self.id),
             Endpoint("REPLICATION", "PLAINTEXT", "host", 9500 + self.id),
         )
-        features = {ELR.name: (ELR.low, ELR.high)} if self.cluster.elr else {}
+        features = SUPPORTED if self.has_features else {}
         registration = tree.Registration(endpoints, self.rack, self.clean_epoch, features=features)
         create = Create(tree.broker_path(self.id), tree.format_registration(registration, 0), ephemeral=True)
         result = self.session.apply([create])

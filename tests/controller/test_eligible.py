@@ -25,7 +25,7 @@ from tidelog.wire.messages.topics.reassignments import (
 )
 
 LEAST = st.integers(1, 3)
-ELR = "eligible.leader.replicas.version"
+ELR, TREE = "eligible.leader.replicas.version", "tidelog.metadata"
 MIN = "min.insync.replicas"
 
 
@@ -281,16 +281,16 @@ def test_the_feature_is_turned_off_and_on():
     assert update(cluster, 0, 2)[0] == ErrorCode.NONE
     assert not cluster.state.has_elr
     assert sets(cluster) == (0, (0,), (), ())
-    assert cluster.brokers[0].image.features == {ELR: 0}
+    assert cluster.brokers[0].image.features == {ELR: 0, TREE: 1}
     assert alter(cluster, 4, "1", (MIN, SET, "1"))[0] == ErrorCode.NONE
     assert alter(cluster, 4, "", (MIN, DELETE, None))[0] == ErrorCode.NONE
     assert update(cluster, 1)[0] == ErrorCode.NONE
-    assert tree.parse_features(cluster.tree.nodes[tree.FEATURE].data) == {ELR: 1}
+    assert tree.parse_features(cluster.tree.nodes[tree.FEATURE].data) == {ELR: 1, TREE: 1}
     assert cluster.state.configs["brokers/<default>"] == {MIN: "2"}
     assert cluster.state.configs["brokers/1"] == {}
     assert cluster.kinds("min-insync.removed") == [{"broker": "1", "value": "1"}]
     assert cluster.kinds("min-insync.set") == [{"value": "2"}]
-    assert (cluster.brokers[0].image.features, cluster.brokers[0].image.features_epoch) == ({ELR: 1}, 2)
+    assert (cluster.brokers[0].image.features, cluster.brokers[0].image.features_epoch) == ({ELR: 1, TREE: 1}, 2)
 
 
 def test_levels_that_nobody_supports_are_refused():

@@ -5,6 +5,8 @@ from collections import deque
 import pytest
 
 from tidelog.controller import tree
+from tidelog.controller.features import SUPPORTED
+from tidelog.effects import Stop
 from tidelog.model import Endpoint, Time, id_text
 from tidelog.node.membership import UNKNOWN_EPOCH, Membership
 from tidelog.ports import Create, Delete, StoreResult, Write
@@ -22,6 +24,7 @@ class Store:
         self.tree = Tree()
         self.lost = 0
         self.now = 0
+        self.effects = []
 
     def register(self, *directories, writes=True, clean_epoch=-1):
         """Another process registers; its session stays open."""
@@ -35,7 +38,7 @@ class Store:
             ENDPOINTS,
             None,
             lambda operations, then: calls.append((operations, then)),
-            [],
+            self.effects,
             entropy=bytes,
             on_registered=lambda _: None,
             directories=lambda: directories,
@@ -193,3 +196,15 @@ def test_a_directory_that_failed_before_the_session_ended_is_not_proven():
     store.membership._directories = lambda: [A]
     second = store.lose_session()
     assert (store.proven, store.since) == (first, second)
+
+
+@pytest.mark.parametrize("levels", [{"tidelog.metadata": 2}, {"a.later.feature": 1}])
+def test_a_broker_that_does_not_support_what_is_finalized_stops_and_does_not_register(levels):
+    store = Store()
+    store.tree.change([Create(tree.FEATURE, tree.format_features(levels))], 0)
+    store.open()
+    store.membership.features = SUPPORTED
+    assert store.start_session() == -1
+    (stop,) = [effect for effect in store.effects if isinstance(effect, Stop)]
+    (name, level), *_ = levels.items()
+    assert stop.reason.startswith(f"the cluster has {name} {level}, and the broker's version supports ")

@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 
+from tidelog.controller.tree import FEATURE, format_features
 from tidelog.ports import Create, Delete, Node, Read, Write
 from tidelog.shell.store.sqlite_seal import Seal
 from tidelog.shell.store.sqlite_store import SqliteStore
@@ -149,10 +150,15 @@ def test_an_older_copy_is_opened_without_the_folder_of_the_sessions(killed, tmp_
     assert {node.data for node in found} == {b"first" * 40, b"second" * 40}
 
 
+def finalize(store):
+    assert store.apply([Create(FEATURE, format_features({"tidelog.metadata": 1}))]).outcome == "ok"
+
+
 def test_a_store_of_an_earlier_version_gets_checksums_once_nobody_has_it_open(tmp_path):
     path = tmp_path / "store"
     with closing(SqliteStore(path)) as store:
         fill(store)
+        finalize(store)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("DELETE FROM counters WHERE name IN ('commits', 'nodes', 'seal')")
         database.execute(f"PRAGMA user_version = {UNSEALED}")
@@ -179,6 +185,9 @@ def test_two_versions_at_once_have_no_checksums(tmp_path, monkeypatch):
         with closing(SqliteStore(path)) as store:
             (node,) = store.apply([Read(TOPICS[0])]).values
     assert node == Node(b"second" * 40, 1, node.created)
+    with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (UNSEALED,), "the earlier version may come back"
+        finalize(store)
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path)) as database:
         assert store.apply([Read(TOPICS[0])]).values == (node,)
         assert database.execute("PRAGMA user_version").fetchone() == (2,)

@@ -11,6 +11,8 @@ from tidelog.errors import InvalidOption
 
 METADATA_VERSION, KRAFT_VERSION = "metadata.version", "kraft.version"
 ELR_VERSION = "eligible.leader.replicas.version"
+TREE_VERSION = "tidelog.metadata"
+"""Tidelog's own: what brokers may write into the metadata tree, and send to each other."""
 FIRST_LEVEL = 7
 _RELEASES = (
     "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1",

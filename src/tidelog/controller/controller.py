@@ -18,10 +18,11 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.active_controller import ActiveController
 from tidelog.controller.controller_term import ControllerTerm
+from tidelog.controller.features import TREE, tree_version
 from tidelog.effects import Effect, Event, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint, Time, earliest
-from tidelog.ports import Create, Node, Operation, Read, StoreResult, Watch, Write
+from tidelog.ports import Change, Create, Delete, Node, Operation, Read, StoreResult, Watch, Write
 from tidelog.wire.refusals import refuse
 
 RETRY_MS = 100
@@ -181,7 +182,7 @@ class Controller:
         """Read the present controller. One read at a time; the watch reports every later change."""
         self.retry_at = None
         if not self.waiting:
-            paths = (tree.CONTROLLER, tree.CONTROLLER_EPOCH)
+            paths = (tree.CONTROLLER, tree.CONTROLLER_EPOCH, *((tree.FEATURE,) if self.has_features else ()))
             self._store([Watch(tree.CONTROLLER), *(Read(path) for path in paths)], self._controller_read)
             return
         self.retry_at = self.now.mono + RETRY_MS
@@ -190,7 +191,7 @@ class Controller:
         if result.outcome != "ok":
             self.retry_at = self.now.mono + RETRY_MS
             return
-        _, node, epoch = result.values
+        _, node, epoch, *features = result.values
         assert isinstance(epoch, Node), "the store holds the skeleton from its first start"
         self.known_epoch = tree.parse_controller_epoch(epoch.data)
         if self.office is not None:
@@ -204,15 +205,25 @@ class Controller:
         self.leader_id = tree.parse_controller(node.data)
         if node.session != self.session:
             self._resign(f"broker {self.leader_id} leads")
+            if features and tree.parse_controller_version(node.data) < tree_version(features[0]):
+                self._depose(node, epoch)
         elif self.active is None:
             self._lead(epoch)
 
-    def _try_to_lead(self, epoch: Node) -> None:
+    def _depose(self, node: Node, epoch: Node) -> None:
+        """Take over from a broker whose version does not support what is finalized: it elects itself as any other does,
+        and would lose what it does not know. What it wants to write is refused from the next epoch on."""
+        fields = {"broker": self.leader_id, "reason": f"its version does not support {TREE.name} as finalized"}
+        self.out.append(Event("controller.refused", fields, "error"))
+        self._try_to_lead(epoch, Delete(tree.CONTROLLER, node.version))
+
+    def _try_to_lead(self, epoch: Node, *before: Change) -> None:
         """Create the node and raise the epoch, both or none."""
-        data = tree.format_controller(self.broker_id, self.now.wall)
+        data = tree.format_controller(self.broker_id, self.now.wall, TREE.high if self.has_features else 0)
         raised = tree.parse_controller_epoch(epoch.data) + 1
         self._store(
             [
+                *before,
                 Create(tree.CONTROLLER, data, ephemeral=True),
                 Write(tree.CONTROLLER_EPOCH, tree.format_controller_epoch(raised), epoch.version),
             ],
@@ -244,7 +255,7 @@ class Controller:
         if result.outcome != "ok":
             self._read_controller()
             return
-        epoch = result.values[1]
+        epoch = result.values[-1]
         assert isinstance(epoch, Node)
         self.leader_id = self.broker_id
         self._lead(epoch)

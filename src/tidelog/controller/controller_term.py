@@ -41,6 +41,8 @@ class ControllerTerm:
         self.pushes = Pushes(broker_id, epoch, listener, self.cluster)
         self.now = Time(0, 0)
         self.loaded = False
+        self.refused: dict[int, int] = {}
+        """Registrations that were refused, and reported, by broker: their epochs."""
         self.arrived: dict[Partition, None] = {}
         """Reassignments that may have come to their end."""
         self.has_requests = False

@@ -1,17 +1,24 @@
 """Features of the cluster: what brokers support, and the levels that are finalized (KIP-584).
 
-Most have one level, which follows from the version of Tidelog. Eligible leader replicas can be turned on and off: their
-level is in the tree (`/feature`), and 1 in new clusters. Then `min.insync.replicas` is known to the controller, because
-only topics and the cluster have values: a broker's own file does not count any more.
+Most have one level, which follows from the version of Tidelog. The levels of the others are in the tree (`/feature`),
+and 1 in new clusters:
+
+- `tidelog.metadata`: what may be in the tree and in requests between brokers. A change that an earlier version would
+  not understand, or would lose when it writes, needs a new level. 0 is the version before there were features, 1 adds
+  eligible leader replicas. Brokers of both versions work together until the level is finalized; from then on those that
+  do not support it are refused. It is never lowered: the tree may have what they would lose.
+- Eligible leader replicas, which can be turned on and off. `min.insync.replicas` is known to the controller then,
+  because only topics and the cluster have values: a broker's own file does not count any more.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.feature_levels import ELR_VERSION, FEATURES, FIRST_LEVEL, LATEST, METADATA_VERSION
+from tidelog.config.feature_levels import ELR_VERSION, FEATURES, FIRST_LEVEL, LATEST, METADATA_VERSION, TREE_VERSION
 from tidelog.controller import tree
-from tidelog.ports import Change, Create
+from tidelog.ports import Change, Create, Node
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
@@ -29,6 +36,13 @@ def _from_zero(name: str) -> Feature:
 
 
 ELR = _from_zero(ELR_VERSION)
+TREE = Feature(TREE_VERSION, 0, 1)
+IN_TREE = (ELR, TREE)
+"""Their levels are in the tree."""
+SUPPORTED: Mapping[str, tuple[int, int]] = {each.name: (each.low, each.high) for each in IN_TREE}
+"""What a broker of this version registers with."""
+NEEDS = {ELR.name: {TREE.name: 1}}
+"""Levels of other features that a level above 0 needs."""
 FIXED = (
     _from_zero("group.version"),
     Feature(METADATA_VERSION, FIRST_LEVEL, LATEST),
@@ -42,10 +56,28 @@ def finalized(levels: Mapping[str, int]) -> dict[str, int]:
     return {name: level for name, level in levels.items() if level > 0} | {each.name: each.high for each in FIXED}
 
 
+def tree_version(node: object) -> int:
+    """The finalized level of `tidelog.metadata`, given what was read of the node of features; 0 if there is none."""
+    if isinstance(node, Node):
+        with suppress(*tree.UNREADABLE):  # content that is written by hand is ignored
+            return tree.parse_features(node.data).get(TREE.name, 0)
+    return 0
+
+
+def refusal(supported: Mapping[str, tuple[int, int]], levels: Mapping[str, int]) -> str | None:
+    """Why a broker that supports these levels cannot be in a cluster with these finalized ones; None if it can."""
+    for name, level in levels.items():
+        low, high = supported.get(name, (0, 0))
+        if level and not low <= level <= high:
+            has = f"levels {low} to {high}" if high else "none"
+            return f"the cluster has {name} {level}, and the broker's version supports {has}; start a newer version"
+    return None
+
+
 def founding(config: BrokerConfig) -> list[Change]:
     """What a new cluster begins with."""
     least = {MIN_INSYNC_REPLICAS: str(config.min_insync_replicas)}
     return [
-        Create(tree.FEATURE, tree.format_features({ELR.name: ELR.high})),
+        Create(tree.FEATURE, tree.format_features({each.name: each.high for each in IN_TREE})),
         Create(tree.broker_config_path(""), tree.format_config(least)),
     ]

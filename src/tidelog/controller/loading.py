@@ -36,7 +36,7 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
     (cluster_id,) = yield [Read(tree.CLUSTER_ID)]
     cluster.cluster_id = tree.parse_cluster_id(cluster_id.data) if cluster_id else ""
     yield from load_features(term)
-    brokers = yield from read_brokers()
+    brokers = yield from read_brokers(term)
     yield from load_configs(term)
     yield from _load_tokens(term)
     marked, missing, made = yield from _load_topics(term)

@@ -232,13 +232,20 @@ def _dump(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def format_controller(broker: int, timestamp: int) -> bytes:
-    return _dump({"version": 1, "brokerid": broker, "timestamp": str(timestamp)})
+def format_controller(broker: int, timestamp: int, tree_version: int = 0) -> bytes:
+    """`tree_version`: the highest level of `tidelog.metadata` that the broker supports."""
+    fields = {"version": 1, "brokerid": broker, "timestamp": str(timestamp)}
+    return _dump({**fields, "tidelog_metadata": tree_version} if tree_version else fields)
 
 
 def parse_controller(data: bytes) -> int:
     """The id of the broker that leads."""
     return int(json.loads(data)["brokerid"])
+
+
+def parse_controller_version(data: bytes) -> int:
+    """The highest level of `tidelog.metadata` that the broker that leads supports."""
+    return int(json.loads(data).get("tidelog_metadata", 0))
 
 
 def format_controller_epoch(epoch: int) -> bytes:

@@ -13,7 +13,7 @@ from tidelog.config.listeners import inter_broker_listener
 from tidelog.config.loggers import level_of
 from tidelog.config.topic import TopicConfig
 from tidelog.controller.controller import Controller
-from tidelog.controller.features import ELR
+from tidelog.controller.features import SUPPORTED
 from tidelog.controller.image import FULL, ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
@@ -179,7 +179,7 @@ class BrokerState:
     @has_features.setter
     def has_features(self, supported: bool) -> None:
         self.controller.has_features = supported
-        self.membership.features = {ELR.name: (ELR.low, ELR.high)} if supported else {}
+        self.membership.features = SUPPORTED if supported else {}
 
     @property
     def has_authorizer(self) -> bool:

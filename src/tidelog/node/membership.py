@@ -15,7 +15,8 @@ from contextlib import suppress
 
 from tidelog.alarms import NEVER, Alarm
 from tidelog.controller import tree
-from tidelog.effects import Effect, Event
+from tidelog.controller.features import refusal
+from tidelog.effects import Effect, Event, Stop
 from tidelog.model import NO_EPOCH, Endpoint, Time, id_text
 from tidelog.ports import Create, Node, Operation, Read, StoreResult, Watch, Write
 
@@ -114,7 +115,8 @@ class Membership:
         if isinstance(node, Node):
             self.cluster_id = tree.parse_cluster_id(node.data)
             self._found_directories(result.values[2])
-            self.register()
+            if self._is_supported(result.values[3]):
+                self.register()
         elif result.outcome == "ok":
             content = tree.format_cluster_id(id_text(self._entropy(16)))
             self._submit([Create(tree.CLUSTER_ID, content)], lambda _: self._read_cluster())
@@ -124,7 +126,19 @@ class Membership:
     def _read_cluster(self) -> None:
         """Whichever broker created it, the existing one counts."""
         directories = tree.directories_path(self._broker_id)
-        self._submit([Watch(tree.BROKER_IDS), Read(tree.CLUSTER_ID), Read(directories)], self._found_cluster)
+        read = [Read(path) for path in (tree.CLUSTER_ID, directories, tree.FEATURE)]
+        self._submit([Watch(tree.BROKER_IDS), *read], self._found_cluster)
+
+    def _is_supported(self, node: object) -> bool:
+        """Whether this broker supports the finalized levels of features; otherwise it stops. The controller refuses
+        brokers of versions that do not look."""
+        reason = None
+        if self.features and isinstance(node, Node):
+            with suppress(*tree.UNREADABLE):
+                reason = refusal(self.features, tree.parse_features(node.data))
+        if reason is not None:
+            self._effects.append(Stop(reason))
+        return reason is None
 
     def _found_directories(self, found: object) -> None:
         self._known = found if isinstance(found, Node) else None

@@ -8,7 +8,7 @@ from functools import cache
 
 from tidelog.api.context import Context
 from tidelog.api.registry import APIS, CONTROLLER_APIS
-from tidelog.controller.features import ELR, FIXED, finalized
+from tidelog.controller.features import FIXED, IN_TREE, finalized
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.features import (
     ApiVersion,
@@ -36,7 +36,7 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
         api_keys=_served_here(context, to_ours=request.client_software_name == OURS),
         supported_features=[
             SupportedFeatureKey(name=feature.name, min_version=feature.low, max_version=feature.high)
-            for feature in ((ELR, *FIXED) if context.broker.has_features else FIXED)
+            for feature in ((*IN_TREE, *FIXED) if context.broker.has_features else FIXED)
             if feature.low > 0 or context.version >= 4
         ],
         finalized_features_epoch=image.features_epoch,

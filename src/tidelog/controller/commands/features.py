@@ -1,18 +1,19 @@
-"""UpdateFeatures (KIP-584): the level of eligible leader replicas, turned on and off.
+"""UpdateFeatures (KIP-584): the levels that are in the tree.
 
-Turning it on needs `min.insync.replicas` where the controller can see it: the cluster gets the value of this broker's
-file if it has none, and brokers' own values are dropped. Turning it off makes the in-sync set of a partition without a
-leader of all who may have what is committed: one of them that counts leads, or all are waited for.
+Turning eligible leader replicas on needs `min.insync.replicas` where the controller can see it: the cluster gets the
+value of this broker's file if it has none, and brokers' own values are dropped. Turning it off makes the in-sync set of
+a partition without a leader of all who may have what is committed: one of them that counts leads, or all are waited
+for.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tidelog.config.alter import BROKER
 from tidelog.controller import tree
 from tidelog.controller.commands.configs import Alteration, write
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.controller_term import ControllerTerm
-from tidelog.controller.features import ELR, FIXED, MIN_INSYNC_REPLICAS, finalized
+from tidelog.controller.features import ELR, FIXED, MIN_INSYNC_REPLICAS, NEEDS, SUPPORTED, TREE, finalized
 from tidelog.controller.journal import Steps
 from tidelog.controller.leaders import forgotten
 from tidelog.errors import ApiError, ErrorCode
@@ -70,36 +71,39 @@ def update_features(
     term: ControllerTerm, logs: LogEnds, request: UpdateFeaturesRequest
 ) -> Steps[UpdateFeaturesResponse]:
     """All updates of a request, or none."""
+    levels = {update.feature: update.max_version_level for update in request.feature_updates}
     try:
         for update in request.feature_updates:
-            _check(term, update)
+            _check(term, update, {**term.cluster.features, **levels})
     except ApiError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=f"{FAILED}{error.message}")
-    levels = {update.feature: update.max_version_level for update in request.feature_updates}
-    if not request.validate_only and levels.get(ELR.name, term.cluster.has_elr) != term.cluster.has_elr:
-        yield from _set(term, logs, levels[ELR.name])
+    changed = {n: v for n, v in levels.items() if n in SUPPORTED and v != term.cluster.features.get(n, 0)}
+    if changed and not request.validate_only:
+        yield from _set(term, logs, changed)
     results = [UpdatableFeatureResult(feature=name, error_message="NONE") for name in levels]
     return UpdateFeaturesResponse(error_message=None, results=results)
 
 
-def _set(term: ControllerTerm, logs: LogEnds, level: int) -> Steps[None]:
+def _set(term: ControllerTerm, logs: LogEnds, changed: Mapping[str, int]) -> Steps[None]:
     cluster = term.cluster
-    if not level:
+    if changed.get(ELR.name) == 0:
         states = [(p, forgotten(p.state)) for p in cluster.partitions() if p.state.elr or p.state.last_known]
         yield from term.commit(states, "eligible leader replicas are turned off")
-    levels = {**cluster.features, ELR.name: level}
+    levels = {**cluster.features, **changed}
     data = tree.format_features(levels)
     exists = cluster.features_version >= 0
     change: Change = Write(tree.FEATURE, data, cluster.features_version) if exists else Create(tree.FEATURE, data)
     (node,) = yield [change]
     cluster.features, cluster.features_version = levels, node.version
-    term.report("feature.changed", feature=ELR.name, to=level)
+    for name, level in changed.items():
+        term.report("feature.changed", feature=name, to=level)
     yield from keep_min_insync(term)
     term.pushes.push_features()
     yield from elect_where_due(term, logs, list(cluster.partitions()), "features changed")
 
 
-def _check(term: ControllerTerm, update: FeatureUpdateKey) -> None:
+def _check(term: ControllerTerm, update: FeatureUpdateKey, proposed: Mapping[str, int]) -> None:
+    """Raise ApiError if the update is not possible, where `proposed` are the levels that the request leads to."""
     name, level = update.feature, update.max_version_level
     current = finalized(term.cluster.features).get(name, 0)
     kind = UNSAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
@@ -119,13 +123,18 @@ def _check(term: ControllerTerm, update: FeatureUpdateKey) -> None:
         )
     if level > current and kind != UPGRADE:
         raise _invalid(update, "Can't downgrade to a newer version.")
+    if level < current and name == TREE.name:
+        raise _invalid(update, "Refusing to perform the requested downgrade because it might delete metadata.")
+    for needed, least in NEEDS.get(name, {}).items() if level else ():
+        if proposed.get(needed, 0) < least:
+            why = f"{name} could not be set to {level} because it depends on {needed} level {least}"
+            raise _invalid(update, why)
 
 
 def _supporting(term: ControllerTerm, name: str) -> Iterable[tuple[str, int, int]]:
     """Who supports which levels of the feature: this controller, and every broker."""
     fixed = {each.name: (each.high, each.high) for each in FIXED}
-    own = (ELR.low, ELR.high) if name == ELR.name else fixed.get(name, (0, 0))
-    yield f"Local controller {term.broker_id}", *own
+    yield f"Local controller {term.broker_id}", *SUPPORTED.get(name, fixed.get(name, (0, 0)))
     if name not in fixed:
         for broker in term.cluster.brokers.values():
             yield f"Broker {broker.id}", *broker.registration.features.get(name, (0, 0))

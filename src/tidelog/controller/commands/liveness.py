@@ -13,6 +13,7 @@ from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.controller_term import ControllerTerm
+from tidelog.controller.features import refusal
 from tidelog.controller.journal import Steps
 from tidelog.controller.leaders import Life
 from tidelog.controller.state import LiveBroker, Partition
@@ -27,7 +28,8 @@ from tidelog.wire.messages.cluster.brokers import (
 )
 
 
-def read_brokers() -> Steps[dict[int, LiveBroker]]:
+def read_brokers(term: ControllerTerm) -> Steps[dict[int, LiveBroker]]:
+    """The registered brokers, without those that do not support what is finalized: they register by themselves."""
     (names,) = yield [Children(tree.BROKER_IDS)]
     nodes = yield [Read(f"{tree.BROKER_IDS}/{name}") for name in names]
     found: dict[int, LiveBroker] = {}
@@ -35,7 +37,15 @@ def read_brokers() -> Steps[dict[int, LiveBroker]]:
         with suppress(*tree.UNREADABLE):  # malformed registrations are ignored
             if isinstance(node, Node):
                 found[int(name)] = LiveBroker(int(name), node.created, tree.parse_registration(node.data))
-    return found
+    return {id_: broker for id_, broker in found.items() if not _is_refused(term, broker)}
+
+
+def _is_refused(term: ControllerTerm, broker: LiveBroker) -> bool:
+    reason = refusal(broker.registration.features, term.cluster.features)
+    if reason is not None and term.refused.get(broker.id) != broker.epoch:
+        term.refused[broker.id] = broker.epoch
+        term.report("broker.refused", "error", broker=broker.id, epoch=broker.epoch, reason=reason)
+    return reason is not None
 
 
 def adopt(term: ControllerTerm, brokers: dict[int, LiveBroker]) -> None:
@@ -56,7 +66,7 @@ def adopt(term: ControllerTerm, brokers: dict[int, LiveBroker]) -> None:
 
 def notice_brokers(term: ControllerTerm, logs: LogEnds) -> Steps[set[int]]:
     """Compare the registrations with those known and do what follows; the brokers that came."""
-    found = yield from read_brokers()
+    found = yield from read_brokers(term)
     known = term.cluster.brokers
     gone = {id_ for id_, broker in known.items() if id_ not in found or found[id_].epoch != broker.epoch}
     came = {id_ for id_, broker in found.items() if id_ not in known or known[id_].epoch != broker.epoch}

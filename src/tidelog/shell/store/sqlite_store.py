@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
-from tidelog.controller.tree import SKELETON
+from tidelog.controller.features import tree_version
+from tidelog.controller.tree import FEATURE, SKELETON
 from tidelog.ports import Operation, Query, StoreResult, Watch
 from tidelog.shell.store.sqlite_keeper import Keeper
 from tidelog.shell.store.sqlite_seal import StoreDamaged
@@ -90,7 +91,8 @@ class SqliteStore:
                 for other in self._tree.sessions():
                     if is_dead(self.file_of(other)):
                         self._tree.end_session(other)
-                self._tree.seal_old()
+                if tree_version(self._tree.read(FEATURE)):
+                    self._tree.seal_old()
                 session = self._tree.next_session()
                 self._remove_files_without_session(session)
                 own = SessionFile(self.file_of(session), term_ms)

@@ -115,7 +115,8 @@ class SqliteTree:
         self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def seal_old(self) -> None:
-        """Begin the checksums of a file of an earlier version, inside `writing`, once nobody else has it open."""
+        """Begin the checksums of a file of an earlier version, inside `writing`, once nobody else has it open. That
+        version cannot open it then: a cluster may return to it until its features are finalized."""
         if self._one("PRAGMA user_version") == UNSEALED and not self.sessions():
             self._begin_seal()
 
