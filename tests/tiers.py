@@ -50,6 +50,7 @@ FIRST = ("spark", "java", "process", "soak", "cluster", "unit")
 
 PLACES = (
     ("tests/simulation/*", "soak"),
+    ("tests/spark/values/*", "unit"),
     ("tests/spark/test_access.py", "cluster"),
     ("tests/spark/test_frames.py", "cluster"),
     ("tests/spark/test_record_columns.py", "cluster"),

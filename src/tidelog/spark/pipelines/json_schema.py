@@ -2,7 +2,7 @@
 values."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,16 @@ TYPES: Mapping[str, str] = {"integer": "bigint", "number": "double", "boolean": 
 FORMATS: Mapping[str, str] = {"date-time": "timestamp", "date": "date"}
 
 
-def resolve(spark: Any, plan: Plan, kept: str) -> Any:
+def resolve(spark: Any, plan: Plan, kept: str, find: Callable[[], Any] | None = None) -> Any:
     """The StructType of the values. `kept` is the table's so far, as Spark's JSON, "" for a new one: a table has one
-    schema."""
+    schema. `find` finds that of a new one if none is given; by default it is inferred."""
     from pyspark.sql.types import StructType
 
     given = _parsed(plan["schema"]) if plan["schema"] else None
     if not kept:
-        return given if given is not None else _found(spark, plan)
+        if given is not None:
+            return given
+        return find() if find is not None else _found(spark, plan)
     found = StructType.fromJson(json.loads(kept))
     if given is not None and given != found:
         raise WrongOption(
@@ -41,7 +43,7 @@ def _parsed(text: str) -> Any:
             return StructType.fromDDL(text)
         content = json.loads(Path(text).read_text(encoding="utf-8"))
         if "properties" in content:
-            return StructType.fromDDL(_columns(content))
+            return of_json_schema(content)
         return StructType.fromJson(content)
     except (OSError, ValueError, KeyError, TypeError, PySparkException) as error:
         reason = str(error).splitlines()[0]
@@ -49,6 +51,13 @@ def _parsed(text: str) -> Any:
             f"option 'schema' is DDL like 'id bigint, name string', or a .json file with a JSON Schema or Spark's own "
             f"form; {text!r} is invalid: {reason}"
         ) from None
+
+
+def of_json_schema(schema: Mapping[str, Any]) -> Any:
+    """The StructType of a JSON Schema. KeyError, TypeError or ParseException if it has no columns."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromDDL(_columns(schema))
 
 
 def _columns(schema: Mapping[str, Any]) -> str:
@@ -77,5 +86,10 @@ def _found(spark: Any, plan: Plan) -> Any:
     texts = [row.text for row in rows if row.text is not None]
     if not texts:
         raise WrongOption(f"topic {plan['topic']} has no value from which to infer the schema; give option 'schema'")
+    return inferred(spark, texts)
+
+
+def inferred(spark: Any, texts: Sequence[str]) -> Any:
+    """The StructType that Spark infers from objects of JSON."""
     found = spark.read.json(spark.createDataFrame([(text,) for text in texts], "text string"))
     return found.drop("_corrupt_record").schema

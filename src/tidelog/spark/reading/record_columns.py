@@ -227,7 +227,7 @@ def _run(view: Bytes, position: int, size: int, stride: int, most: int) -> int:
     return most if same.all() else int(np.argmin(same))
 
 
-def binary_array(data: bytes, slices: Slices) -> pa.Array:
+def binary_array(data: bytes | Bytes, slices: Slices) -> pa.Array:
     """The slices as a binary array: Arrow sees values and the gaps between them, and takes every second one."""
     count = len(slices.starts)
     bounds = np.empty(2 * count + 1, np.int32)

@@ -1,0 +1,153 @@
+"""What a lake makes of the values of a topic: the columns of its table, and the rows of records, by option `values`.
+
+A value that does not match the schema becomes a row with the value in `_malformed` and nulls elsewhere.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tidelog.client import properties
+from tidelog.spark.pipelines.json_schema import of_json_schema, resolve
+from tidelog.spark.pipelines.plan import Plan, WrongOption
+from tidelog.spark.values import registry
+from tidelog.spark.values.registry import RegistryAccess
+
+OWN = {"_partition": "int", "_offset": "bigint", "_timestamp": "timestamp", "_malformed": "string"}
+"""Columns besides those of the values: where a row comes from, and the whole value if it does not match the schema."""
+PLACE = ("partition", "offset", "timestamp")
+FRAME = b"\0"
+"""Begins values of the registry; the ID of the schema follows in four bytes."""
+FRAME_BYTES = 5
+
+
+class Values(NamedTuple):
+    """`schema` is called with a session, a plan and the table's schema so far, "" for a new one, and returns the
+    StructType of the values; `rows` with a plan, the source's records and this schema."""
+
+    schema: Callable[[Any, Plan, str], Any]
+    rows: Callable[[Plan, Any, Any], Any]
+
+
+def _json_rows(_: Plan, records: Any, schema: Any) -> Any:
+    from pyspark.sql import functions as f
+
+    return _rows_of_text(records, schema, f.col("value"))
+
+
+def _framed_json_rows(_: Plan, records: Any, schema: Any) -> Any:
+    """A value without a frame is malformed, as for Confluent's deserializer."""
+    from pyspark.sql import functions as f
+
+    is_framed = f.substring("value", 1, 1) == f.lit(FRAME)
+    return _rows_of_text(records, schema, f.when(is_framed, f.expr(f"substring(value, {FRAME_BYTES + 1})")))
+
+
+def _rows_of_text(records: Any, schema: Any, text: Any) -> Any:
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    _check_names(schema)
+    how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed"}
+    row = f.from_json(text.cast("string"), StructType([*schema.fields, StructField("_malformed", StringType())]), how)
+    is_malformed = f.col("row._malformed").isNotNull() | (f.col("value").isNotNull() & f.col("text").isNull())
+    return (
+        records.select(
+            "value", text.alias("text"), row.alias("row"), *(f.col(name).alias(f"_{name}") for name in PLACE)
+        )
+        .withColumn("_malformed", f.when(is_malformed, f.make_valid_utf8(f.col("value").cast("string"))))
+        .select(*(f.col(f"row.`{field.name}`") for field in schema.fields), *OWN)
+    )  # invalid text breaks readers of Parquet
+
+
+def _avro_rows(plan: Plan, records: Any, schema: Any) -> Any:
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    _check_names(schema)
+    access = _access(plan)
+    found = StructType([*schema.fields, *StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in OWN.items()))])
+    wanted, whole = to_arrow_schema(schema, timezone="UTC"), to_arrow_schema(found, timezone="UTC")
+
+    def decode(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        from tidelog.spark.values.registered import columns
+
+        for batch in batches:
+            values = batch.column("value")
+            rows, bad = columns(values, pa.struct(list(wanted)), lambda number: registry.avro(access, number))
+            malformed = [values[row].as_py().hex() if is_bad else None for row, is_bad in enumerate(bad.tolist())]
+            own = [*(batch.column(name) for name in PLACE), pa.array(malformed, pa.string())]
+            yield pa.RecordBatch.from_arrays([*rows.flatten(), *own], schema=whole)
+
+    return records.select("value", *PLACE).mapInArrow(decode, found)
+
+
+def _avro_schema(spark: Any, plan: Plan, kept: str) -> Any:
+    def find() -> Any:
+        from pyspark.sql.pandas.types import from_arrow_type
+
+        from tidelog.spark.values.avro_schema import UnsupportedSchema, parse
+
+        text, references = _registered(plan, registry.AVRO)
+        try:
+            return from_arrow_type(parse(text, references).arrow)
+        except UnsupportedSchema as error:
+            raise WrongOption(f"option 'subject': {error}") from None
+
+    return resolve(spark, plan, kept, find)
+
+
+def _json_schema(spark: Any, plan: Plan, kept: str) -> Any:
+    def find() -> Any:
+        from pyspark.errors import PySparkException
+
+        text, _ = _registered(plan, registry.JSON)
+        try:
+            return of_json_schema(json.loads(text))
+        except (ValueError, KeyError, TypeError, PySparkException) as error:
+            raise WrongOption(f"option 'subject': the JSON Schema has no columns: {error}") from None
+
+    return resolve(spark, plan, kept, find)
+
+
+def _registered(plan: Plan, kind: str) -> tuple[str, tuple[str, ...]]:
+    """The newest schema of the topic's subject, and what it refers to."""
+    subject = plan["subject"] or f"{plan['topic']}-value"
+    try:
+        found = registry.latest(_access(plan), subject)
+    except registry.RegistryFailed as error:
+        raise WrongOption(f"option 'registry': {error}") from None
+    if found is None:
+        raise WrongOption(f"option 'subject': the registry has no schema of {subject}; give option 'schema'")
+    if found.kind != kind:
+        raise WrongOption(f"option 'values' is {plan['values']}, but the schema of {subject} is one of {found.kind}")
+    return found.text, found.references
+
+
+def _access(plan: Plan) -> RegistryAccess:
+    if not plan["registry"]:
+        raise WrongOption(f"option 'registry' is required for values={plan['values']}: the URL of the schema registry")
+    if find_spec("confluent_kafka") is None:
+        raise WrongOption(f"values={plan['values']} requires confluent-kafka: pip install 'tidelog[registry]'")
+    file = plan["registry-config"]
+    try:
+        return RegistryAccess.of(plan["registry"], properties.read(Path(file).read_text("utf-8")) if file else {})
+    except (OSError, ValueError) as error:
+        raise WrongOption(f"option 'registry-config' is a file of options: {error}") from None
+
+
+def _check_names(schema: Any) -> None:
+    taken = sorted(set(OWN) & {field.name for field in schema.fields})
+    if taken:
+        raise WrongOption(f"option 'schema' has a column {taken[0]!r}, which the lake has itself; name it otherwise")
+
+
+VALUES: Mapping[str, Values] = {
+    "json": Values(resolve, _json_rows),
+    "avro": Values(_avro_schema, _avro_rows),
+    "json-schema": Values(_json_schema, _framed_json_rows),
+}

@@ -1,0 +1,104 @@
+"""Lakes of values that a schema registry describes."""
+
+import json
+
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from deltalake import DeltaTable
+
+from tests.spark import schema_registry
+from tests.spark.records import create, send
+from tidelog.spark.pipelines.lake import PIPELINE
+from tidelog.spark.pipelines.plan import Plan, WrongOption
+from tidelog.spark.pipelines.running import run
+
+
+@pytest.fixture(scope="module")
+def registry():
+    with schema_registry.running() as url:
+        yield url
+
+
+@pytest.fixture
+def client(registry):
+    with SchemaRegistryClient({"url": registry}) as client:
+        yield client
+
+
+def record(*fields):
+    return json.dumps({"type": "record", "name": "Order", "fields": [{"name": n, "type": t} for n, t in fields]})
+
+
+FIRST = record(("id", "long"), ("country", "string"), ("tags", {"type": "array", "items": "string"}))
+SECOND = record(("id", "int"), ("country", ["null", "string"]), ("more", "double"))
+SCHEMA = {
+    "type": "object",
+    "title": "Order",
+    "properties": {"id": {"type": "integer"}, "at": {"type": "string", "format": "date-time"}},
+}
+
+
+def fill(spark, tides, folder, registry, **options):
+    given = {"path": str(folder / "table"), "registry": registry, **options}
+    plan = Plan(tides.bootstrap, folder / "checkpoint", PIPELINE.complete(given), once=True)
+    run(PIPELINE.stages(spark, plan), once=True, on_progress=lambda _: None)
+    return folder / "table"
+
+
+def test_a_topic_of_avro_becomes_a_table(spark, tides, registry, client, tmp_path):
+    topic = create(tides, "avro", 2)
+    first = AvroSerializer(client, FIRST)
+    second = AvroSerializer(client, SECOND, conf={"subject.name.strategy": lambda *_: f"{topic}-later"})
+    value = SerializationContext(topic, MessageField.VALUE)
+    orders = [{"id": 2**40 + number, "country": "DE", "tags": ["a"] * (number % 3)} for number in range(20)]
+    written = [first(order, value) for order in orders]
+    send(tides.bootstrap, topic, [*written, b"no frame", None, written[0][:-1]], 0)
+    table = fill(spark, tides, tmp_path, registry, topic=topic, values="avro", partition="country")
+    later = [second({"id": 7, "country": None, "more": 0.5}, value)]
+    send(tides.bootstrap, topic, later, 1)
+    fill(spark, tides, tmp_path, registry, topic=topic, values="avro", partition="country")
+    rows = (
+        DeltaTable(table)
+        .to_pyarrow_table()
+        .sort_by([("_partition", "ascending"), ("_offset", "ascending")])
+        .to_pylist()
+    )
+    assert [(row["_partition"], row["_offset"]) for row in rows] == [*((0, number) for number in range(23)), (1, 0)]
+    assert [{name: row[name] for name in ("id", "country", "tags")} for row in rows[:20]] == orders
+    assert [row["_malformed"] for row in rows] == [*[None] * 20, b"no frame".hex(), None, written[0][:-1].hex(), None]
+    assert (rows[21]["id"], rows[23]["id"], rows[23]["tags"]) == (None, 7, None)
+    assert "more" not in rows[0]
+
+
+def test_a_topic_of_json_schema_becomes_a_table(spark, tides, registry, client, tmp_path):
+    topic = create(tides, "json-schema")
+    number = client.register_schema(f"{topic}-value", Schema(json.dumps(SCHEMA), "JSON"))
+    frame = b"\0" + number.to_bytes(4, "big")
+    values = [frame + b'{"id": 5, "at": "2026-01-02T03:04:05Z"}', b'{"id": 6}', frame + b"no JSON"]
+    send(tides.bootstrap, topic, values)
+    table = fill(spark, tides, tmp_path, registry, topic=topic, values="json-schema", format="parquet")
+    rows = spark.read.parquet(str(table)).orderBy("_offset").collect()
+    assert [row.id for row in rows] == [5, None, None]
+    assert rows[0]["at"].isoformat() == "2026-01-02T03:04:05"
+    assert (rows[0]._malformed, rows[1]._malformed) == (None, '{"id": 6}')
+    assert rows[2]._malformed.endswith("no JSON")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"values": "protobuf"}, "option 'values' is json, avro, json-schema, not 'protobuf'"),
+        ({"values": "avro", "registry": ""}, "option 'registry' is required for values=avro"),
+        ({"values": "avro"}, "the registry has no schema of .*-value; give option 'schema'"),
+        ({"values": "avro", "subject": "texts"}, "the schema of texts is one of JSON"),
+        ({"values": "avro", "registry-config": "/nowhere"}, "option 'registry-config' is a file of options"),
+        ({"values": "avro", "registry": "http://127.0.0.1:1"}, "option 'registry': http://127.0.0.1:1: "),
+    ],
+)
+def test_wrong_options_are_named(spark, tides, registry, client, tmp_path, options, told):
+    client.register_schema("texts", Schema(json.dumps(SCHEMA), "JSON"))
+    topic = create(tides, "wrong")
+    with pytest.raises(WrongOption, match=told):
+        fill(spark, tides, tmp_path, **{"topic": topic, "registry": registry, **options})
