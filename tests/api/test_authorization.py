@@ -130,7 +130,7 @@ CASES = [
     *((key, None, {"resource_type": 32, "resource_name": "g"}, [{"Group ALTER_CONFIGS"}]) for key in (33, 44)),
     *((key, None, {}, [{"Cluster ALTER"}]) for key in (34, 43, 45, 51, 57, 64)),
     *((key, None, {}, [{"Cluster DESCRIBE"}]) for key in (35, 46, 50, 10000)),
-    *((key, None, {}, [{"Cluster CLUSTER_ACTION"}]) for key in (52, 53, 54, 10001)),
+    *((key, None, {}, [{"Cluster CLUSTER_ACTION"}]) for key in (52, 53, 54, 59, 10001)),
     (37, None, {}, [{"Topic ALTER"}]),
     (38, None, {"owner_principal_type": "User", "owner_principal_name": "bob"}, [{"User CREATE_TOKENS"}]),
     (42, None, {}, [{"Group DELETE"}]),

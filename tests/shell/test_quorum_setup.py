@@ -85,7 +85,9 @@ def test_a_damaged_snapshot_of_the_voters_is_one_sentence(tmp_path):
     folders = {0: tmp_path / "broker-0"}
     quorum_folders.prepare(folders, "127.0.0.1")
     (file,) = (folders[0] / METADATA_FOLDER).iterdir()
-    file.write_bytes(file.read_bytes()[:-3])
+    content = bytearray(file.read_bytes())
+    content[70] ^= 1
+    file.write_bytes(content)
     with pytest.raises(NotFormatted, match="The controllers of this node are not known"):
         quorum_folders.prepare(folders, "127.0.0.1")
 

@@ -462,6 +462,7 @@ GUARDS: dict[int, Guard | None] = {
     54: on_cluster(CLUSTER_ACTION),
     56: on_cluster(CLUSTER_ACTION),
     57: on_cluster(ALTER),
+    59: on_cluster(CLUSTER_ACTION),
     60: None,
     61: each_entry(named(READ, TOPIC)),
     64: on_cluster(ALTER),

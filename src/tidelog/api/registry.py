@@ -149,6 +149,7 @@ CONTROLLER_APIS: dict[int, Api] = {
         _api(52, "Cluster CLUSTER_ACTION", _QUORUM),  # Vote
         _api(53, "Cluster CLUSTER_ACTION", _QUORUM),  # BeginQuorumEpoch
         _api(54, "Cluster CLUSTER_ACTION", _QUORUM),  # EndQuorumEpoch
+        _api(59, "Cluster CLUSTER_ACTION", _QUORUM),  # FetchSnapshot
         _api(10001, "Cluster CLUSTER_ACTION", _QUORUM),  # MetadataWrite
     )
 }

@@ -62,6 +62,7 @@ from tidelog.ports import Certificates, Disk, StoreResult
 from tidelog.quorum.outbox import FETCHES
 
 CONTROLLER_OWNER = "controller"
+FETCH = 1
 RETRIED_WITH_NEXT_CONTROLLER = (FORWARDING, isr_proposals.OWNER, Stopping.OWNER)
 """Owners whose requests another controller can answer."""
 
@@ -450,7 +451,7 @@ class Node:
         broker = self.broker
         target = broker.controller.leader_id if ask.target == CONTROLLER else ask.target
         version = broker.forwarding.version(ask.token) if ask.owner == FORWARDING else None
-        if ask.owner == FETCHES:
+        if ask.owner == FETCHES and ask.request.__key__ == FETCH:
             version = METADATA_FETCH_VERSION
         if target != broker.broker_id:
             self.peers.send(PeerRequest(target, ask.request, ask.owner, ask.token), version, self.now.mono)

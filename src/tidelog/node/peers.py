@@ -53,6 +53,7 @@ VERSIONS = {
     53: 1,
     54: 1,
     56: 3,
+    59: 1,
     10001: 0,
 }
 """The versions that brokers use among themselves; forwarded requests keep their own."""

@@ -34,6 +34,7 @@ FOLDER = "/data"
 CLUSTER_ID = "quorum-of-a-test-cluster"
 PORTS = {"PLAINTEXT": 9092, "REPLICATION": 9093, "CONTROLLER": 9094}
 NETWORK_MS, DISK_MS = 1, 2
+MOST_SPINS = 2_000
 
 
 def directory(node):
@@ -70,7 +71,7 @@ class Process:
             {each: Endpoint("CONTROLLER", "PLAINTEXT", f"host-{each}", PORTS["CONTROLLER"]) for each in voters},
             listeners=frozenset({"CONTROLLER"}),
             founding=founding(config),
-        )
+        )._replace(**cluster.setup)
         self.node = Node(
             config,
             disk,
@@ -179,10 +180,11 @@ class Process:
 
 
 class QuorumCluster:
-    """`size` brokers that all vote."""
+    """`size` brokers that all vote. `setup` has fields of their `QuorumSetup`."""
 
-    def __init__(self, size=3, seed=1, **options):
+    def __init__(self, size=3, seed=1, setup=None, **options):
         self.size = size
+        self.setup = setup or {}
         self.random = Random(seed)
         self.options = {name.replace("_", "."): str(value) for name, value in options.items()}
         self.disks = {number: SimDisk([FOLDER], Random(seed + number)) for number in range(size)}
@@ -190,7 +192,7 @@ class QuorumCluster:
         self.history = []
         self._events = []
         self._count = 0
-        self._mono = 0
+        self._mono = self._spins = 0
 
     @property
     def now(self):
@@ -213,9 +215,15 @@ class QuorumCluster:
     def run(self, ms):
         until = self._mono + ms
         while self._events and self._events[0][0] <= until:
-            self._mono, _, action = heappop(self._events)
-            action()
+            self._next()
         self._mono = until
+
+    def _next(self):
+        before = self._mono
+        self._mono, _, action = heappop(self._events)
+        self._spins = 0 if self._mono > before else self._spins + 1
+        assert self._spins < MOST_SPINS, "time stands still: a node wakes again and again"
+        action()
 
     def wait(self, condition, within_ms=10_000):
         """Let time pass until it holds; returns how many milliseconds that took."""
@@ -223,8 +231,7 @@ class QuorumCluster:
         while not condition():
             assert self._events, "nothing happens any more"
             assert self._mono < begin + within_ms, "\n".join(map(str, self.history[-40:]))
-            self._mono, _, action = heappop(self._events)
-            action()
+            self._next()
         return self._mono - begin
 
     # what the nodes know

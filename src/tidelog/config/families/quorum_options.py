@@ -21,5 +21,8 @@ class QuorumOptions(Options):
     controller_quorum_fetch_timeout_ms = integer(2000, "Time without a leader before an election.", at_least=0)
     controller_quorum_request_timeout_ms = integer(2000, "Timeout of the quorum's requests.", at_least=0)
     controller_quorum_retry_backoff_ms = integer(20, "Backoff before the quorum's retries.", at_least=0)
+    metadata_log_max_record_bytes_between_snapshots = long(20_971_520, "Bytes between snapshots.", at_least=1)
+    metadata_log_max_snapshot_interval_ms = long(3_600_000, "Interval between snapshots.", at_least=0)
+    metadata_log_segment_bytes = integer(1_073_741_824, "Segment size of the metadata log.", at_least=8_388_608)
     metadata_max_retention_bytes = long(104_857_600, "Size of retained metadata.")
     metadata_max_retention_ms = long(604_800_000, "Age of retained metadata.")

@@ -35,9 +35,6 @@ class RaftOptions(Options, ignored=True):
     controller_performance_sample_period_ms = long(
         60_000, "Interval between log lines about performance.", at_least=100, internal=True
     )
-    metadata_log_max_record_bytes_between_snapshots = long(20_971_520, "Bytes between snapshots.", at_least=1)
-    metadata_log_max_snapshot_interval_ms = long(3_600_000, "Interval between snapshots.", at_least=0)
-    metadata_log_segment_bytes = integer(1_073_741_824, "Segment size of the metadata log.", at_least=8_388_608)
     metadata_log_segment_ms = long(604_800_000, "Segment age of the metadata log.")
     metadata_max_idle_interval_ms = integer(500, "Interval between no-op records.", at_least=0)
     internal_metadata_delete_delay_millis = long(60_000, "Delay before old metadata files are deleted.", internal=True)

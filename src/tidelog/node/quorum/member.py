@@ -13,11 +13,11 @@ from tidelog.controller import tree
 from tidelog.controller.controller import NO_OFFICE
 from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Stop, Store, Sync
 from tidelog.errors import CorruptLog, DiskFailed, ErrorCode, ProtocolViolation
-from tidelog.model import Endpoint, Time, earliest
+from tidelog.model import NO_LEADER, Endpoint, Time, earliest
 from tidelog.node.quorum.local_tree import LocalTree, Outcome
 from tidelog.node.quorum.office import Office
 from tidelog.node.quorum.setup import QuorumSetup
-from tidelog.node.quorum.tree_writes import Results, TreeWrites
+from tidelog.node.quorum.tree_writes import UNKNOWN, Results, TreeWrites
 from tidelog.ports import Disk, StoreResult
 from tidelog.quorum.outbox import FETCHES, VOTES
 from tidelog.quorum.quorum import Quorum
@@ -94,7 +94,7 @@ class QuorumMember:
     ) -> None:
         self.setup = setup
         self.machine: Quorum | None = None
-        self.local = LocalTree()
+        self.local = LocalTree(setup.snapshot_bytes, setup.snapshot_ms)
         self.news: list[News] = []
         self.session = self._accepted = NO_SESSION
         self.alarm = Alarm()
@@ -143,15 +143,20 @@ class QuorumMember:
         )
 
     def endpoint(self, node: int) -> Endpoint | None:
-        """Where the node's controller is reached."""
-        return self.setup.endpoints.get(node)
+        """Where the node's controller is reached: as the log says, or as it was known at the start."""
+        known = self.setup.endpoints.get(node)
+        record = self.machine.voters.record_of(node) if self.machine is not None else None
+        if record is None or not record.endpoints:
+            return known
+        place = next((each for each in record.endpoints if each.name in self.listeners), record.endpoints[0])
+        return Endpoint(place.name, "PLAINTEXT", place.host, place.port)
 
     # Inputs
 
     def start(self, now: Time) -> None:
         """Open the log. CorruptLog if this node must not vote with it."""
         setup = self.setup
-        replica = Replica.open(self._disk, setup.folder, setup.voters, config_of(), now)
+        replica = Replica.open(self._disk, setup.folder, setup.voters, config_of(setup.segment_bytes), now)
         self.machine = Quorum(
             VoterKey(self._broker_id, setup.directory),
             setup.cluster_id,
@@ -280,6 +285,7 @@ class QuorumMember:
         function(*arguments, now)
         self._carry_out()
         self._apply(now)
+        self._make_snapshot(now)
         self._lead(now)
         self._open_session()
         self._send(now)
@@ -313,7 +319,9 @@ class QuorumMember:
     def _apply(self, now: Time) -> None:
         assert self.machine is not None
         work = 0
-        for outcomes in self.local.advance(self.machine.replica):
+        if self.local.load(self.machine.replica):
+            self._take_snapshot()
+        for outcomes in self.local.advance(self.machine.replica, now):
             for outcome in outcomes:
                 self._take(outcome, now)
                 work += outcome.work
@@ -321,6 +329,24 @@ class QuorumMember:
             if work >= WORK_A_TURN:
                 break
         self._behind_since = now.mono if self.local.is_behind(self.machine.replica) else None
+
+    def _take_snapshot(self) -> None:
+        """The tree is that of a snapshot: what the records before it did is not known one by one."""
+        self._follow_session()
+        self._writes.opened()
+        found = self.local.tree.sessions.get(self.session)
+        if found is not None:
+            self._report(self._writes.applied(found.number, UNKNOWN))
+        self.local.watches.notice(["/"])
+        self.news += [Changed(path) for path in self.local.watches.events()]
+
+    def _make_snapshot(self, now: Time) -> None:
+        machine = self.machine
+        assert machine is not None
+        due = self.local.due_snapshot(now)
+        if due is not None and machine.make_snapshot(*due, now):
+            self.local.snapshot_begun()
+            self._carry_out()
 
     def _take(self, outcome: Outcome, now: Time) -> None:
         offset, record, applied = outcome
@@ -380,7 +406,7 @@ class QuorumMember:
         assert machine is not None
         leader, epoch = machine.standing
         if leader == self._broker_id and self._office.epoch != epoch:
-            return
+            leader = NO_LEADER  # it does not know all that was committed yet
         values = self._writes.take(leader, epoch, now.mono)
         if not values:
             return

@@ -24,3 +24,8 @@ class QuorumSetup(NamedTuple):
     options: Options = DEFAULTS
     request_timeout_ms: int = 2_000
     session_timeout_ms: int = 9_000
+    segment_bytes: int = 1_073_741_824
+    snapshot_bytes: int = 20_971_520
+    """After so many bytes of records a snapshot is made."""
+    snapshot_ms: int = 3_600_000
+    """At the latest so long after the last one, if there are new records."""

@@ -108,9 +108,10 @@ class TreeWrites:
     def take(self, leader: int, epoch: int, now: int) -> Sequence[bytes]:
         """Records to send to the leader of this epoch now; then `delivered` or `failed` must follow. A request to the
         leader of an earlier epoch is not waited for."""
-        if self._under_way == epoch or leader == NO_LEADER or (self._retry_at is not None and now < self._retry_at):
+        if self._retry_at is not None and now >= self._retry_at:
+            self._retry_at = None
+        if self._under_way == epoch or leader == NO_LEADER or self._retry_at is not None:
             return ()
-        self._retry_at = None
         size, values = 0, list[bytes]()
         for each in (self._opening, *self._waiting):
             if not isinstance(each, Change) or each.sent == epoch:

@@ -5,14 +5,14 @@ voter must not vote again. Only a quorum of one fixed voter formats itself.
 """
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tidelog.config import listeners
 from tidelog.config import quorum as options
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller.features import founding
-from tidelog.errors import CorruptLog, InvalidOption
+from tidelog.errors import CorruptLog, DiskFailed, InvalidOption
 from tidelog.log.checkpoints import MetaProperties
 from tidelog.model import Endpoint, id_text
 from tidelog.node.quorum.setup import QuorumSetup
@@ -20,6 +20,7 @@ from tidelog.quorum import snapshots
 from tidelog.quorum.formatting import METADATA_FOLDER
 from tidelog.quorum.options import Options
 from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.shell.disk import OsDisk
 from tidelog.shell.log_dir_lock import CannotStart
 from tidelog.shell.storage import look
 from tidelog.wire.messages.cluster.metadata_log import Voter
@@ -79,6 +80,9 @@ class QuorumNode:
             options=Options.of(config),
             request_timeout_ms=config.controller_quorum_request_timeout_ms,
             session_timeout_ms=config.broker_session_timeout_ms,
+            segment_bytes=config.metadata_log_segment_bytes,
+            snapshot_bytes=config.metadata_log_max_record_bytes_between_snapshots,
+            snapshot_ms=config.metadata_log_max_snapshot_interval_ms,
         )
 
     def _voters(self) -> tuple[Voters, dict[int, Endpoint]]:
@@ -103,23 +107,15 @@ class QuorumNode:
 
 
 def voters_of(folder: str) -> Sequence[Voter]:
-    """The voters that the log directory was formatted with, () if none. CannotStart if their file is damaged."""
-    file = Path(folder, METADATA_FOLDER, snapshots.SnapshotId(0, 0).file_name)
+    """The voters of the newest snapshot in the log directory, which was formatted with one; () if there is none.
+    CannotStart if it is damaged."""
+    metadata = f"{folder}/{METADATA_FOLDER}"
+    disk = OsDisk([folder])
     try:
-        return _result(snapshots.load(file.read_bytes(), str(file))).state.voters or ()
-    except FileNotFoundError:
-        return ()
-    except (OSError, CorruptLog) as error:
+        found = snapshots.held(disk.list(metadata)) if disk.exists(metadata) else []
+        return (snapshots.heading(disk, metadata, found[-1]).state.voters or ()) if found else ()
+    except (OSError, DiskFailed, CorruptLog) as error:
         raise CannotStart(f"The controllers of this node are not known: {error}.") from None
-
-
-def _result(steps: Generator[None, None, snapshots.Loaded]) -> snapshots.Loaded:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            loaded: snapshots.Loaded = end.value
-            return loaded
 
 
 def _endpoint(listener: str, host: str, port: int) -> Endpoint:
