@@ -35,7 +35,7 @@ def test_an_unformatted_folder_is_one_sentence(tmp_path, capfd):
 
 
 def test_the_folder_of_another_node_is_one_sentence(tmp_path, capfd):
-    quorum_folders.prepare({0: tmp_path}, "127.0.0.1")
+    quorum_folders.prepare({0: tmp_path}, {0: "127.0.0.1"})
     assert run_broker(options(tmp_path)) == 1
     assert capfd.readouterr().err == f"Log folder {tmp_path} belongs to broker 0, not to 1.\n"
 
@@ -55,7 +55,7 @@ def test_without_voters_in_options_or_folder_it_is_not_known_who_votes(tmp_path)
 
 def test_voters_come_from_the_folder_with_their_addresses(tmp_path):
     folders = {number: tmp_path / f"broker-{number}" for number in range(4)}
-    voters = quorum_folders.prepare(folders, "127.0.0.1")
+    voters = quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1"))
     given = {**quorum_folders.options_of(2, voters), "node.id": "2", "log.dirs": str(folders[2])}
     given["listeners"] = ",".join(["PLAINTEXT://127.0.0.1:0", *quorum_folders.listeners_of(2, voters)])
     node = QuorumNode(BrokerConfig(given))
@@ -67,29 +67,29 @@ def test_voters_come_from_the_folder_with_their_addresses(tmp_path):
 
 def test_folders_are_formatted_once(tmp_path):
     folders = {number: tmp_path / f"broker-{number}" for number in range(3)}
-    voters = quorum_folders.prepare(folders, "127.0.0.1")
-    assert quorum_folders.prepare(folders, "127.0.0.1") == voters
+    voters = quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1"))
+    assert quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1")) == voters
     assert quorum_folders.is_formatted(tmp_path)
 
 
 def test_a_lost_folder_of_a_voter_is_not_formatted_again(tmp_path):
     folders = {number: tmp_path / f"broker-{number}" for number in range(3)}
-    quorum_folders.prepare(folders, "127.0.0.1")
+    quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1"))
     folders[1].rename(tmp_path / "elsewhere")
     with pytest.raises(NotFormatted, match="broker-1 of a voter of the metadata quorum is missing"):
-        quorum_folders.prepare(folders, "127.0.0.1")
+        quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1"))
     assert not folders[1].exists()
 
 
 def test_a_damaged_snapshot_of_the_voters_is_one_sentence(tmp_path):
     folders = {0: tmp_path / "broker-0"}
-    quorum_folders.prepare(folders, "127.0.0.1")
+    quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1"))
     (file,) = (folders[0] / METADATA_FOLDER).iterdir()
     content = bytearray(file.read_bytes())
     content[70] ^= 1
     file.write_bytes(content)
     with pytest.raises(NotFormatted, match="The controllers of this node are not known"):
-        quorum_folders.prepare(folders, "127.0.0.1")
+        quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1"))
 
 
 @pytest.mark.parametrize(

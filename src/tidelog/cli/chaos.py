@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     "--report", "folder", type=click.Path(file_okay=False, path_type=Path),
     help="Folder for history, broker logs and reports (default: kept only on failure).",
 )  # fmt: skip
+@click.option(
+    "--metadata", type=click.Choice(["sqlite", "quorum"]), default="sqlite", show_default=True,
+    help="Where the cluster's metadata is.",
+)  # fmt: skip
 @flag("secure", "Run a cluster with TLS, a password and an authorizer.")
 @flag("json", "Print the report as JSON.")
 def chaos(
@@ -46,6 +50,7 @@ def chaos(
     late_seconds: float,
     faults: str | None,
     folder: Path | None,
+    metadata: str,
     secure: bool,
     json: bool,
 ) -> None:
@@ -66,7 +71,8 @@ def chaos(
         try:
             report = chaos_run.run(
                 files, brokers=brokers, seconds=seconds, seed=seed, rate=rate, kinds=kinds, transactions=transactions,
-                late_s=late_seconds, secure=secure, report_line=lambda line: click.echo(f"chaos: {line}", err=True),
+                late_s=late_seconds, secure=secure, quorum=metadata == "quorum",
+                report_line=lambda line: click.echo(f"chaos: {line}", err=True),
             )  # fmt: skip
         except KeyboardInterrupt:
             if folder is None:  # no failure: nothing to look at

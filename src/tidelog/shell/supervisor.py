@@ -150,7 +150,8 @@ class Supervisor:
                 raise NotReady(f"The cluster in {self.folder} has a metadata quorum: start it with --metadata quorum.")
             return
         try:
-            voters = quorum_folders.prepare({each.number: each.folder for each in self.children}, self.children[0].host)
+            folders = {each.number: Path(each.properties()["log.dirs"]) for each in self.children}
+            voters = quorum_folders.prepare(folders, {each.number: each.host for each in self.children})
         except quorum_folders.NotFormatted as error:
             raise NotReady(str(error)) from None
         for child in self.children:

@@ -59,7 +59,8 @@ def left_behind(networks, folder):
     ]
 
 
-def test_faults_break_nothing_and_leave_nothing(tmp_path, told, networks):
+@pytest.mark.parametrize("quorum", [False, True], ids=["sqlite", "quorum"])
+def test_faults_break_nothing_and_leave_nothing(quorum, tmp_path, told, networks):
     report = run.run(
         run.Files(tmp_path),
         brokers=3,
@@ -67,6 +68,7 @@ def test_faults_break_nothing_and_leave_nothing(tmp_path, told, networks):
         seed=11,
         rate=150,
         kinds=schedule.KINDS,
+        quorum=quorum,
         report_line=told.append,
     )
     assert report.is_good, (report.problems, report.verdict.as_json()["anomalies"])

@@ -36,10 +36,19 @@ LATE_S = 15.0
 
 class ChaosCluster:
     """`skipped`: fault → why the machine does not allow it. `unexpected_ends`: how brokers ended that were to run, or
-    that did not stop cleanly. `late_s`: the longest time that the fault `late` holds requests."""
+    that did not stop cleanly. `late_s`: the longest time that the fault `late` holds requests. With `quorum` the
+    brokers keep the metadata themselves."""
 
     def __init__(
-        self, folder: Path, logs: Path, brokers: int, *, seed: int = 0, late_s: float = LATE_S, secure: bool = False
+        self,
+        folder: Path,
+        logs: Path,
+        brokers: int,
+        *,
+        seed: int = 0,
+        late_s: float = LATE_S,
+        secure: bool = False,
+        quorum: bool = False,
     ) -> None:
         self.folder = folder
         self.brokers = brokers
@@ -54,7 +63,8 @@ class ChaosCluster:
         self._seed = seed
         self._stopping: set[int] = set()
         self._full: set[int] = set()
-        self.supervisor = Supervisor(folder, brokers=brokers, port=0, secure=secure)
+        self._quorum = quorum
+        self.supervisor = Supervisor(folder, brokers=brokers, port=0, secure=secure, quorum=quorum)
 
     def __repr__(self) -> str:
         return f"ChaosCluster({self.supervisor})"
@@ -89,7 +99,7 @@ class ChaosCluster:
         return Relay(broker, self.network.address(broker), seed=seed, enter=partial(self.network.enter, broker))
 
     def _child(self, broker: int) -> Child:
-        options = {**cluster_options(self.folder, self.brokers), **OPTIONS}
+        options = {**cluster_options(self.folder, self.brokers, quorum=self._quorum), **OPTIONS}
         if self.disks is not None:
             options["log.dirs"] = str(self.disks.folder(broker))
         home, log = self.folder / f"broker-{broker}", self._logs / f"broker-{broker}.log"

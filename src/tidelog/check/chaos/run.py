@@ -52,11 +52,14 @@ def run(
     transactions: bool = True,
     late_s: float = LATE_S,
     secure: bool = False,
+    quorum: bool = False,
     report_line: Callable[[str], None],
 ) -> Report:
     """Run chaos and return the report; NotReady if the cluster does not start."""
     files.folder.mkdir(parents=True, exist_ok=True)
-    with ChaosCluster(files.data, files.folder, brokers, seed=seed, late_s=late_s, secure=secure) as cluster:
+    with ChaosCluster(
+        files.data, files.folder, brokers, seed=seed, late_s=late_s, secure=secure, quorum=quorum
+    ) as cluster:
         for kind, reason in sorted(cluster.skipped.items()):
             if kind in kinds:
                 report_line(f"fault {kind} is skipped: {reason}")

@@ -4,10 +4,10 @@ The first three brokers vote, or only the first one if there are fewer. Their co
 the snapshot of the voters, which every folder has, so they stay the same.
 """
 
+import errno
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from random import sample
 
@@ -35,14 +35,15 @@ def is_formatted(folder: Path) -> bool:
     return any(folder.glob(f"broker-*/{METADATA_FOLDER}"))
 
 
-def prepare(folders: Mapping[int, Path], host: str) -> list[InitialVoter]:
-    """Format the folders of new brokers, by number. The voters; NotFormatted if a voter's folder is lost."""
+def prepare(folders: Mapping[int, Path], hosts: Mapping[int, str]) -> list[InitialVoter]:
+    """Format the folders of new brokers, by number; `hosts` is where each one listens. The voters; NotFormatted if a
+    voter's folder is lost."""
     found = look(str(folder) for folder in folders.values())
     if found.unreadable:
         unreadable, reason = next(iter(found.unreadable.items()))
         raise NotFormatted(f"The data folder {unreadable} cannot be read: {reason}.")
     if not found.formatted:
-        voters = _drawn(sorted(folders)[: VOTERS if len(folders) >= VOTERS else 1], host)
+        voters = _drawn(sorted(folders)[: VOTERS if len(folders) >= VOTERS else 1], hosts)
         cluster_id = id_text(_drawn_id())
     else:
         first, formatted = next(iter(found.formatted.items()))
@@ -74,19 +75,21 @@ def listeners_of(number: int, voters: Sequence[InitialVoter]) -> list[str]:
     return [f"{LISTENER}://{voter.host}:{voter.port}" for voter in voters if voter.node_id == number]
 
 
-def _drawn(numbers: Sequence[int], host: str) -> list[InitialVoter]:
-    """Voters on free ports of the host."""
-    return [
-        InitialVoter(number, _drawn_id(), host, port) for number, port in zip(numbers, _free_ports(host), strict=False)
-    ]
+def _drawn(numbers: Sequence[int], hosts: Mapping[int, str]) -> list[InitialVoter]:
+    """Voters on free ports of their hosts."""
+    ports = iter(sample(PORTS, len(PORTS)))
+    return [InitialVoter(number, _drawn_id(), hosts[number], _free_port(hosts[number], ports)) for number in numbers]
 
 
-def _free_ports(host: str) -> Iterator[int]:
-    """The kernel gives none of these to outgoing connections, so they are free at the next start, too."""
-    for port in sample(PORTS, len(PORTS)):
-        with suppress(OSError):
+def _free_port(host: str, ports: Iterator[int]) -> int:
+    """The kernel gives none of these to outgoing connections, so it is free at the next start, too."""
+    for port in ports:
+        try:
             acceptor.try_bind(host, port)
-            yield port
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:  # another address may belong to the broker's network namespace
+                continue
+        return port
     raise NotFormatted(f"No port of {PORTS.start} to {PORTS.stop - 1} is free on {host}.")
 
 
