@@ -35,6 +35,8 @@ ENDS = {
     ("acks-one", "all"): WELL,
     ("last-replica", "all", "2"): WELL,
     ("last-replica",): (False, ["m2"], []),
+    ("eligible-replica", "off"): (False, ["m1"], []),
+    ("eligible-replica", "on"): WELL,
     ("slow-follower",): WELL,
     ("unclean-election", "true", "1"): (False, ["m2", "m3"], []),
     ("unclean-election",): WELL,

@@ -31,6 +31,7 @@ ORDER = (
     "zombie-fetch",
     "acks-one",
     "last-replica",
+    "eligible-replica",
     "slow-follower",
     "unclean-election",
     "delivery-semantics",

@@ -102,7 +102,14 @@ class Play:
             raise self.impossible("the cluster stands already; a story has one.")
         self.check_options(options)
         generation = GENERATIONS.get(self.knobs.get("truncation", ""), KIP_320)
-        self._stage = Stage(names, options, generation, happened=self._happened, on_message=self._on_message)
+        self._stage = Stage(
+            names,
+            options,
+            generation,
+            has_elr=self.knobs.get("elr") == "on",
+            happened=self._happened,
+            on_message=self._on_message,
+        )
         self._captions = Captions(self._stage, self.name)
         self._client = StoryClient(self._stage.post, "client")
         self._stage.open()

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
+from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
+from tidelog.controller.features import founding
 from tidelog.effects import Event
 from tidelog.lab.post import OnMessage, Post
 from tidelog.lab.requests import PendingRequest, StoryClient
@@ -66,7 +68,8 @@ def weather() -> Faults:
 
 
 class Stage:
-    """Calls `happened(host, event)` for every event of a node, and `on_message` for every message."""
+    """Calls `happened(host, event)` for every event of a node, and `on_message` for every message. `has_elr`: the
+    cluster keeps eligible leader replicas (KIP-966)."""
 
     def __init__(
         self,
@@ -74,12 +77,16 @@ class Stage:
         options: Mapping[str, str],
         generation: Generation,
         *,
+        has_elr: bool = False,
         happened: Callable[[str, Event], None],
         on_message: OnMessage,
     ) -> None:
         self.options = {**PROPERTIES, **options}
         self.generation = generation
+        self.has_elr = has_elr
         self.world = World(0, self._node, brokers=len(names) + 1, faults=weather())
+        if has_elr:
+            self.world.tree.change(founding(BrokerConfig({**self.options, "node.id": "0"})), 0)
         self.post = Post(self.world, self.world.faults.weather, on_message)
         self.world.network = self.post
         self.world.observers.append(self)
@@ -94,7 +101,7 @@ class Stage:
         return f"Stage({', '.join(self.hosts)}, {self.world!r})"
 
     def _node(self, host: Host) -> Node:
-        return build_node(host, self.options, self.generation)
+        return build_node(host, self.options, self.generation, has_features=self.has_elr)
 
     # Time.
 
