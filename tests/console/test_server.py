@@ -343,3 +343,18 @@ def test_a_plan_of_moves_is_carried_out_and_quotas_are_set(cluster):
             assert (await asking.get("users")).status == 200
 
     asyncio.run(run())
+
+
+def test_a_topic_page_names_eligible_leader_replicas():
+    async def run(cluster):
+        async with opened(cluster) as asking:
+            live = await asking.events(
+                "GET", "/api/live", "watch=topic&topic=few", enough=lambda body: b'"eligible":[1]' in body
+            )
+            return next(line for line in reversed(live.body.decode().splitlines()) if line.startswith('data: {"topic"'))
+
+    with Cluster(brokers=2, min_insync_replicas=2) as cluster:
+        cluster.create_topic("few", partitions=1, replicas=2)
+        cluster.stop(1)
+        (shown,) = json.loads(asyncio.run(run(cluster))[6:])["rows"]
+        assert (shown["isr"], shown["eligible"], shown["last_known"]) == ([0], [1], [])

@@ -10,7 +10,7 @@ import heapq
 import time
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -31,7 +31,13 @@ from tidelog.model import TopicPartition
 from tidelog.shell.async_clients import AsyncAdmin
 from tidelog.wire.messages.cluster.brokers import BrokerReportRequest
 from tidelog.wire.messages.cluster.log_dirs import DescribeLogDirsRequest
-from tidelog.wire.messages.topics.metadata import MetadataRequest
+from tidelog.wire.messages.topics.metadata import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    MetadataRequest,
+    MetadataResponsePartition,
+    TopicRequest,
+)
 
 BEAT_S = 0.5
 TOPOLOGY_S = 1.0
@@ -66,6 +72,17 @@ class Folder(NamedTuple):
     total: int
     usable: int
     used: int
+
+
+MOST_DESCRIBED = 2000
+"""Partitions in one answer, as many as brokers give."""
+
+
+class Eligible(NamedTuple):
+    """The eligible leader replicas of a partition, and the last leader of one that has none (KIP-966)."""
+
+    elr: list[int]
+    last_known: list[int]
 
 
 class Position(NamedTuple):
@@ -177,6 +194,27 @@ class Observer:
         asked = {broker: self._positions_on(broker, names) for broker, names in wanted.items() if self.answers(broker)}
         found = await asyncio.gather(*asked.values())
         return dict(zip(asked, found, strict=True))
+
+    async def eligible(self, topic: str, partitions: Sequence[MetadataResponsePartition]) -> dict[int, Eligible]:
+        """The eligible leader replicas (KIP-966) of the partitions that lack in-sync replicas; empty if they are
+        unknown."""
+        short = [each.partition_index for each in partitions if len(each.isr_nodes) < len(each.replica_nodes)]
+        if not short:
+            return {}
+        request = DescribeTopicPartitionsRequest(
+            topics=[TopicRequest(name=topic)],
+            response_partition_limit=min(max(short) - min(short) + 1, MOST_DESCRIBED),
+            cursor=Cursor(topic_name=topic, partition_index=min(short)),
+        )
+        try:
+            answer = await self.admin.ask(request, ANY, timeout_ms=ANSWER_MS, retries=False)
+        except ApiError:  # a Kafka that does not have the API
+            return {}
+        found = [each for described in answer.topics for each in described.partitions]
+        return {
+            each.partition_index: Eligible(list(each.eligible_leader_replicas or ()), list(each.last_known_elr or ()))
+            for each in found
+        }
 
     async def _positions_on(self, broker: int, names: list[TopicPartition]) -> dict[TopicPartition, Position]:
         request = list_offsets_request(dict.fromkeys(names, LATEST), replica=DEBUGGING_REPLICA_ID, timeout_ms=ANSWER_MS)

@@ -55,10 +55,11 @@ async def topic_live(console: Console, query: Query) -> Any:
         for replica in each.replica_nodes:
             wanted.setdefault(replica, []).append(TopicPartition(name, each.partition_index))
     positions = await console.observer.positions(wanted)
+    eligible = await console.observer.eligible(name, shown)
     return {
         "topic": views.topic_row(console.observer, topic),
         "total": total,
-        "rows": views.partition_rows(console.observer, name, shown, positions),
+        "rows": views.partition_rows(console.observer, name, shown, positions, eligible),
     }
 
 

@@ -1,11 +1,11 @@
 """What pages show, as JSON, from what the observer saw last."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from tidelog.console.diagnosis import BrokerEvent, event_sentence
-from tidelog.console.observer import Observer, Position
+from tidelog.console.observer import Eligible, Observer, Position
 from tidelog.console.topology import Topology, is_sound
 from tidelog.model import NO_ID, TopicPartition, id_text
 from tidelog.wire.messages.topics.metadata import MetadataResponsePartition, MetadataResponseTopic
@@ -165,10 +165,12 @@ def partition_rows(
     topic: str,
     partitions: Sequence[MetadataResponsePartition],
     positions: Mapping[int, Mapping[TopicPartition, Position]],
+    eligible: Mapping[int, Eligible],
 ) -> list[Json]:
     rows = []
     for each in partitions:
         name = TopicPartition(topic, each.partition_index)
+        elr, last_known = eligible.get(each.partition_index, Eligible([], []))
         led = positions.get(each.leader_id, {}).get(name)
         replicas = []
         for replica in each.replica_nodes:
@@ -176,23 +178,25 @@ def partition_rows(
             replicas.append(
                 {
                     "broker": replica,
-                    "state": replica_state(seen, each, replica),
+                    "state": replica_state(seen, each, replica, elr),
                     "end": own.end if own else None,
                     "high_watermark": own.high_watermark if own else None,
                     "lag": max(0, led.end - own.end) if led and own else None,
                 }
             )
         row = {"index": each.partition_index, "leader": each.leader_id, "epoch": each.leader_epoch}
-        rows.append({**row, "isr": each.isr_nodes, "replicas": replicas})
+        rows.append({**row, "isr": each.isr_nodes, "eligible": elr, "last_known": last_known, "replicas": replicas})
     return rows
 
 
-def replica_state(seen: Observer, partition: MetadataResponsePartition, replica: int) -> str:
+def replica_state(seen: Observer, partition: MetadataResponsePartition, replica: int, eligible: Collection[int]) -> str:
     if not seen.answers(replica):
         return "down"
     if replica == partition.leader_id:
         return "leader"
-    return "in sync" if replica in partition.isr_nodes else "behind"
+    if replica in partition.isr_nodes:
+        return "in sync"
+    return "eligible" if replica in eligible else "behind"
 
 
 def matching(names: Sequence[str], find: str) -> list[str]:

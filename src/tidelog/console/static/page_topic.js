@@ -97,12 +97,18 @@ function updatePartition(element, row) {
   }
   setText(leader, row.leader < 0 ? "none" : row.leader);
   setText(epoch, row.epoch);
-  const key = `${row.isr.join(",")}|${missing.length}|${row.leader}`;
+  const key = `${row.isr.join(",")}|${missing.length}|${row.leader}|${row.eligible.join(",")}|${row.last_known.join(",")}`;
   if (isr.dataset.key !== key) {
     isr.dataset.key = key;
-    fill(isr, h("span.before-after", row.isr.map((broker) => h("span.chip", broker)), missing.map((replica) => h("span.chip.drop", { title: `broker ${replica.broker} is out of sync` }, replica.broker)), row.leader < 0 ? badge("no leader", "bad") : null));
+    fill(isr, h("span.before-after", row.isr.map((broker) => h("span.chip", broker)), missing.map((replica) => outOfSync(replica.broker, row)), row.leader < 0 ? badge("no leader", "bad") : null));
   }
   element.bars.update(row);
+}
+
+function outOfSync(broker, row) {
+  if (row.eligible.includes(broker)) return h("span.chip.eligible", { title: `broker ${broker} is out of sync; it has everything committed and may lead (ELR)` }, `${broker} ELR`);
+  if (row.last_known.includes(broker)) return h("span.chip.drop", { title: `broker ${broker} is out of sync; it led last` }, `${broker} led last`);
+  return h("span.chip.drop", { title: `broker ${broker} is out of sync` }, broker);
 }
 
 function changes(name, first) {
