@@ -59,7 +59,7 @@ FORMER_FOUND = {
 
 ELIGIBLE_FOUND = {
     "elr-keeps-unclean": 20_000_000,
-    "elr-ignored-by-leader": 20_000_410,
+    "elr-ignored-by-leader": 20_000_018,
 }
 """Seeds with eligible leader replicas that find a wrong use of them."""
 
