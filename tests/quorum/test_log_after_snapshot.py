@@ -100,6 +100,13 @@ def test_a_crash_anywhere_while_it_starts_over_leaves_the_snapshots_log():
     assert operations > 20
 
 
+def test_a_torn_file_of_the_topics_id_is_written_again_whatever_is_committed():
+    disk = disk_with(WHICH)
+    opened(disk)
+    disk.replace(f"{FOLDER}/partition.metadata", b"vers")
+    assert opened(disk).log_end == LogEnd(7, 100)
+
+
 def test_a_log_that_lost_its_beginning_is_rot_unless_a_snapshot_has_it():
     for last, ok in ((SnapshotId(40, 7), False), (WHICH, True)):
         disk = disk_with()

@@ -1,10 +1,11 @@
 """What is done in the folder of a replica before its log is trusted: about rot, leftovers and failed fsyncs."""
 
+from contextlib import suppress
 from itertools import pairwise
 
 from tidelog.errors import CorruptLog
 from tidelog.log import names
-from tidelog.log.checkpoints import LEADER_EPOCHS, OLD
+from tidelog.log.checkpoints import LEADER_EPOCHS, OLD, PARTITION_METADATA, read_partition_metadata
 from tidelog.log.log import Log
 from tidelog.log.scan import whole_batches
 from tidelog.log.segment import Segment
@@ -28,6 +29,12 @@ def clear_leftovers(disk: Disk, folder: str, log_begins: int) -> None:
             disk.remove(f"{folder}/{name}")
     for name in (LEADER_EPOCHS, LEADER_EPOCHS + OLD):
         disk.remove(f"{folder}/{name}")
+    path = f"{folder}/{PARTITION_METADATA}"
+    with suppress(FileNotFoundError):
+        try:
+            read_partition_metadata(disk.read(path), path)
+        except CorruptLog:  # torn: nothing syncs it before the first records, and a snapshot may come before them
+            disk.remove(path)
 
 
 def check_for_rot(disk: Disk, folder: str, saved: CommittedState, snapshot_end: int) -> None:

@@ -5,28 +5,37 @@
 - I35: a leader never cuts its log.
 - I36: logs match: what two replicas have of one epoch at one offset is the same batch (at the end).
 - I37: a new leader has everything that was committed in earlier epochs.
-- I38: what replicas take for committed is the same everywhere.
+- I38: what replicas take for committed is the same everywhere, and so is the tree that it makes, also where it was
+  loaded from a snapshot.
 - I39: the high watermark of a leader is on the disks of a majority, ends with a record of its epoch, and no replica's
   goes back, nor does any that leaders give out.
+- I40: voter sets differ in one voter, and none follows one that is not committed.
 - I43: after a power cut of all machines, a majority has everything committed.
+
+A voter whose disk was replaced counts for what it had then: it never votes again, so all majorities of the others have
+a voter who has that.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tidelog.effects import Event
 from tidelog.errors import ApiError
 from tidelog.log import names
 from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.records import decode
 from tidelog.quorum.replica import Replica
+from tidelog.quorum.snapshots import SnapshotId, held
 from tidelog.quorum.states import Leader
-from tidelog.quorum.voters import VoterKey
+from tidelog.quorum.tree import Picture, Tree
+from tidelog.quorum.voters import VoterKey, Voters
 from tidelog.sim.quorum.machines import FOLDER, Machine, World
 from tidelog.wire.messages.cluster.quorum_elections import VoteRequest
 from tidelog.wire.messages.records.fetch import FetchResponse, PartitionData
-from tidelog.wire.records import batches, crc_holds
+from tidelog.wire.records import BatchHeader, batches, crc_holds, records
 
 
 class Violation(Exception):
@@ -50,6 +59,8 @@ class Seen(NamedTuple):
     is_leader: bool
     end: int
     high_watermark: int
+    voters_at: int
+    voters: Voters
 
 
 def entries_in(content: bytes | bytearray) -> list[Entry]:
@@ -74,6 +85,11 @@ class Checks:
     def __init__(self, world: World) -> None:
         self.world = world
         self.committed: list[Entry] = []
+        self.ghost = Tree()
+        self.pictures: dict[int, Picture] = {0: self.ghost.picture()}
+        """The tree as the committed records before an offset make it."""
+        self.lost: dict[VoterKey, set[Entry]] = {}
+        """What the disks had that were replaced."""
         self.leaders: dict[int, int] = {}
         self.votes: dict[tuple[VoterKey, int], VoterKey] = {}
         self._committed_in: list[int] = []
@@ -86,6 +102,7 @@ class Checks:
         world.observe = self.observe
         world.asks = self.asks
         world.heard = self.heard
+        world.loses = self.loses
 
     def __repr__(self) -> str:
         return f"Checks({self.end} committed, {len(self.leaders)} epochs with a leader)"
@@ -112,13 +129,24 @@ class Checks:
             self._check_steady(before, quorum, is_leader=is_leader)
             known = before.high_watermark
         else:
-            known = 0
+            known = quorum.replica.log.log_start_offset
+        known = max(known, quorum.replica.log.log_start_offset)
         if is_leader and (before is None or before[:3] != (machine.life, quorum.epoch, True)):
             self._check_new_leader(machine, quorum)
         if quorum.replica.high_watermark > known:
-            self._check_committed(quorum, known)
+            is_own = any(event.kind == "quorum.committed" for event in events)  # it may have resigned since
+            self._check_committed(quorum, known, is_own=is_own)
+        self._check_applied(machine, quorum.replica)
+        replica = quorum.replica
+        machine.last_voters = replica.voters.latest
         self._seen[machine.id] = Seen(
-            machine.life, quorum.epoch, is_leader, quorum.replica.end, quorum.replica.high_watermark
+            machine.life,
+            quorum.epoch,
+            is_leader,
+            replica.end,
+            replica.high_watermark,
+            replica.voters.latest_offset,
+            replica.voters.latest,
         )
 
     def _check_steady(self, before: Seen, quorum: Quorum, *, is_leader: bool) -> None:
@@ -131,8 +159,26 @@ class Checks:
             raise Violation(
                 f"I39: the high watermark of {node} went from {before.high_watermark} to {replica.high_watermark}"
             )
+        if before.is_leader and is_leader and replica.voters.latest_offset > before.voters_at:
+            self._check_voters_changed(before, quorum)
         if quorum.epoch < before.epoch:
             raise Violation(f"I33: {node} went from epoch {before.epoch} to {quorum.epoch}")
+
+    def _check_voters_changed(self, before: Seen, quorum: Quorum) -> None:
+        """The first set of a log repeats the one that voted for its leader."""
+        if before.voters_at >= quorum.replica.high_watermark:
+            raise Violation(f"I40: {quorum.me.id} changes the voters while {before.voters} is not committed")
+        changed = set(before.voters) ^ set(quorum.voters)
+        if len(changed) > 1:
+            raise Violation(f"I40: {quorum.me.id} changes {before.voters} to {quorum.voters}")
+
+    def _check_applied(self, machine: Machine, replica: Replica) -> None:
+        state = machine.state
+        assert state is not None
+        before = state.applied
+        state.advance(replica)
+        if state.applied != before and state.tree.picture() != self.pictures.get(state.applied):
+            raise Violation(f"I38: {machine.id} has another tree at offset {state.applied}")
 
     def _check_new_leader(self, machine: Machine, quorum: Quorum) -> None:
         self.elections += 1
@@ -141,22 +187,23 @@ class Checks:
             raise Violation(f"I33: epoch {quorum.epoch} has the leaders {first} and {machine.id}")
         # A candidate that was paused may win an election that a later one has overtaken: it commits nothing.
         earlier = self.committed[: bisect_left(self._committed_in, quorum.epoch)]
-        own = entries_of(quorum.replica, 0, earlier[-1].next_offset if earlier else 0)
+        start, end = quorum.replica.log.log_start_offset, earlier[-1].next_offset if earlier else 0
+        earlier = [entry for entry in earlier if entry.offset >= start]
+        own = entries_of(quorum.replica, start, end)
         if own != earlier:
             missing = next((entry for entry in earlier if entry not in own), None)
             raise Violation(f"I37: leader {machine.id} of epoch {quorum.epoch} lacks {missing}, which is committed")
 
-    def _check_committed(self, quorum: Quorum, known: int) -> None:
+    def _check_committed(self, quorum: Quorum, known: int, *, is_own: bool) -> None:
         node, high_watermark = quorum.me.id, quorum.replica.high_watermark
         found = entries_of(quorum.replica, known, high_watermark)
         ghost = self._between(known, high_watermark)
         if found[: len(ghost)] != ghost:
             raise Violation(f"I38: {node} has other records committed in [{known}, {high_watermark})")
-        if isinstance(quorum.state, Leader):
-            self._check_commit(quorum, found[-1])
+        if is_own:
             new = [entry for entry in found if entry.offset >= self.end]
-            self.committed += new
-            self._committed_in += [quorum.epoch] * len(new)
+            self._committed(quorum, new)
+            self._check_commit(quorum, found[-1])
         elif high_watermark > self.end:
             raise Violation(f"I39: {node} knows of a high watermark of {high_watermark}, but no leader had it")
 
@@ -165,21 +212,39 @@ class Checks:
             return []
         return [entry for entry in self.committed if start <= entry.offset < end]
 
+    def _committed(self, quorum: Quorum, new: list[Entry]) -> None:
+        self.committed += new
+        self._committed_in += [quorum.epoch] * len(new)
+        for header, content in quorum.replica.committed(new[0].offset) if new else ():
+            if not header.is_control:
+                for record in records(content):
+                    self.ghost.apply(record.offset, decode(record.value or b""))
+            self.pictures[header.next_offset] = self.ghost.picture()
+
     def _check_commit(self, quorum: Quorum, last: Entry) -> None:
-        """The last batch that a leader takes for committed. A voter whose disk was replaced counts: it may have had
-        the batch, and as it never votes again, all majorities of the others have a voter who does."""
+        """The last batch that a leader takes for committed."""
         if last.epoch != quorum.epoch:
             raise Violation(
                 f"I39: leader {quorum.me.id} of epoch {quorum.epoch} commits {last.offset} of epoch {last.epoch}"
             )
-        machines = self.world.machines
-        holders = [
-            voter.id
-            for voter in quorum.voters
-            if machines[voter.id].key != voter or last in durable(machines[voter.id])
-        ]
+        holders = [voter.id for voter in quorum.voters if self.has_all(voter, last)]
         if len(holders) < quorum.voters.majority:
             raise Violation(f"I39: {last} of leader {quorum.me.id} is on the disks of {holders} only")
+
+    def has_all(self, voter: VoterKey, last: Entry) -> bool:
+        """Whether this batch and all committed ones before are on the voter's disk, or in a snapshot there."""
+        machine = self.world.machines[voter.id]
+        is_lost = not self.world.is_same(machine, voter)
+        found = self.lost.get(voter, set()) if is_lost else durable(machine)
+        start = min((entry.offset for entry in found), default=0)
+        until = bisect_left(self.committed, last.next_offset, key=lambda entry: entry.next_offset) + 1
+        since = bisect_left(self.committed, start, key=lambda entry: entry.offset)
+        is_covered = start == 0 or any(snapshot.end_offset >= start for snapshot in snapshots_of(machine)) or is_lost
+        return last in found and is_covered and found.issuperset(self.committed[since:until])
+
+    def loses(self, machine: Machine) -> None:
+        """The disk is replaced."""
+        self.lost[machine.key] = durable(machine)
 
     def asks(self, machine: Machine, request: Any) -> None:
         """A request leaves a machine: a candidate's says that it voted for itself."""
@@ -216,24 +281,34 @@ class Checks:
 
     def check_logs_match(self) -> None:
         """I36, of all replicas that run."""
-        logs = []
+        first: dict[tuple[int, int], Entry] = {}
+        before: dict[tuple[int, int], Entry] = {}
         for machine in self.world.machines:
-            if machine.quorum is not None:
-                machine.disk.quiet = True
-                logs.append(entries_of(machine.quorum.replica, 0, machine.quorum.replica.end))
-                machine.disk.quiet = False
-        first: dict[tuple[int, int], tuple[Entry, list[Entry]]] = {}
-        for log in logs:
-            for number, entry in enumerate(log):
-                known = first.setdefault((entry.offset, entry.epoch), (entry, log[:number]))
-                if known != (entry, log[:number]):
+            if machine.quorum is None:
+                continue
+            machine.disk.quiet = True
+            replica = machine.quorum.replica
+            log = entries_of(replica, replica.log.log_start_offset, replica.end)
+            machine.disk.quiet = False
+            for entry, following in pairwise([*log, None]):
+                assert entry is not None
+                same = first.setdefault((entry.offset, entry.epoch), entry) == entry
+                if following is not None:
+                    same = same and before.setdefault((following.offset, following.epoch), entry) == entry
+                if not same:
                     raise Violation(f"I36: two logs differ at or before offset {entry.offset} of epoch {entry.epoch}")
 
-    def check_survival(self, replicas: Sequence[tuple[Machine, Replica]], majority: int, replaced: int) -> None:
-        """I43: the logs as they are after a power cut of all, of the voters whose disks were not replaced."""
-        whole = [machine.id for machine, replica in replicas if entries_of(replica, 0, self.end) == self.committed]
-        if len(whole) + replaced < majority:
+    def check_survival(self, voters: Voters) -> None:
+        """I43: what is on the disks after a power cut of all."""
+        whole = [voter.id for voter in voters if not self.committed or self.has_all(voter, self.committed[-1])]
+        if len(whole) < voters.majority:
             raise Violation(f"I43: after a power cut only {whole} have all {self.end} committed records")
+
+
+def snapshots_of(machine: Machine) -> list[SnapshotId]:
+    """The snapshots whose names a power cut leaves."""
+    names_there = [path.rpartition("/")[2] for path, inode in machine.disk.durable.items() if inode is not None]
+    return held(names_there)
 
 
 def durable(machine: Machine) -> set[Entry]:
@@ -243,6 +318,17 @@ def durable(machine: Machine) -> set[Entry]:
         folder, _, name = path.rpartition("/")
         if folder == FOLDER and names.is_kind(name, names.LOG) and inode is not None:
             found.update(whole_entries(inode.durable))
+    return found
+
+
+def whole_batches_of(machine: Machine) -> list[tuple[str, BatchHeader]]:
+    """The batches on a machine's disk, each with its file."""
+    found: list[tuple[str, BatchHeader]] = []
+    for path, inode in machine.disk.names.items():
+        folder, _, name = path.rpartition("/")
+        if folder == FOLDER and names.is_kind(name, names.LOG) and inode is not None:
+            with suppress(ApiError):
+                found += [(path, batch) for batch in batches(bytes(inode.durable))]
     return found
 
 

@@ -12,10 +12,11 @@ from random import Random
 from typing import Any
 
 from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Sync
-from tidelog.errors import DiskFailed
+from tidelog.errors import CorruptLog, DiskFailed
 from tidelog.model import Time
 from tidelog.ports import File
 from tidelog.quorum.formatting import METADATA_FOLDER
+from tidelog.quorum.options import DEFAULTS, Options
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import Replica, config_of
 from tidelog.quorum.state_file import load_state
@@ -23,13 +24,16 @@ from tidelog.quorum.voters import VoterKey, Voters
 from tidelog.sim.carry import read_part
 from tidelog.sim.disk import PowerCut, SimDisk
 from tidelog.sim.faults import MILLI, POWER, SECOND
+from tidelog.sim.quorum.state import State
 from tidelog.wire import codec
 from tidelog.wire.message import key_of
 from tidelog.wire.messages import SCHEMAS
+from tidelog.wire.messages.cluster.features import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 
 ROOT = "/metadata"
 FOLDER = f"{ROOT}/{METADATA_FOLDER}"
 CLUSTER_ID = "simulated"
+KRAFT_VERSIONS = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
 WALL_START = 1_700_000_000_000
 REQUEST_TIMEOUT = 2 * SECOND
 SEGMENT_BYTES = 2_048
@@ -43,6 +47,8 @@ class Network:
     loss: float = 0.0
     tail_chance: float = 0.0
     tail: int = 100 * MILLI
+    repeats: float = 0.0
+    """How often a request arrives twice."""
     cut: set[tuple[int, int]] = field(default_factory=set)
 
 
@@ -60,6 +66,15 @@ class Machine:
     paused_until: int = 0
     wakes_at: int = -1
     wipes: int = 0
+    rate: float = 1.0
+    """Of its clock, to which `offset` milliseconds are added."""
+    offset: int = 0
+    state: State | None = None
+    """What was applied by this process."""
+    last_voters: Voters = field(default_factory=Voters)
+    """Those of its log when it last ran."""
+    is_rotten: bool = False
+    """Damage was done to what it had synced: it must not start with that."""
 
 
 def _ignore(*_: Any) -> None:
@@ -75,8 +90,11 @@ class World:
     """`observe(machine, events)` is called after every input, `asks(machine, request)` and `heard(machine, request,
     response)` for every request and answer as it leaves."""
 
-    def __init__(self, random: Random, machines: int, voters: Voters, keys: Sequence[VoterKey]) -> None:
+    def __init__(
+        self, random: Random, machines: int, voters: Voters, keys: Sequence[VoterKey], options: Options = DEFAULTS
+    ) -> None:
         self.random = random
+        self.options = options
         self.micros = 0
         self.network = Network()
         self.sync_delay = (100, 2 * MILLI)
@@ -84,6 +102,8 @@ class World:
         self.observe: Callable[[Machine, Sequence[Event]], None] = _ignore
         self.asks: Callable[[Machine, Any], None] = _ignore
         self.heard: Callable[[Machine, Any, Any], None] = _ignore
+        self.loses: Callable[[Machine], None] = _ignore
+        """Called before a disk is replaced."""
         self.history: list[str] = []
         self.restarts = True
         self._events: list[tuple[int, int, Callable[[], None]]] = []
@@ -108,10 +128,14 @@ class World:
             action()
         self.micros = until
 
-    @property
-    def now(self) -> Time:
-        ms = self.micros // MILLI
+    def now(self, machine: Machine) -> Time:
+        """The time by the machine's clock."""
+        ms = int(self.micros * machine.rate) // MILLI + machine.offset
         return Time(ms, WALL_START + ms)
+
+    def _micros_at(self, machine: Machine, ms: int) -> int:
+        """When the machine's monotonic clock shows so many milliseconds."""
+        return int((ms - machine.offset) * MILLI / machine.rate) + 1
 
     def note(self, text: str) -> None:
         self.history.append(f"{self.micros / SECOND:10.6f} {text}")
@@ -126,19 +150,24 @@ class World:
         machine.wakes_at = -1
         self.note(f"{machine.id} starts")
         try:
-            replica = Replica.open(machine.disk, FOLDER, machine.voters, config_of(SEGMENT_BYTES), self.now)
+            replica = self.open(machine)
             machine.quorum = Quorum(
                 machine.key,
                 CLUSTER_ID,
                 replica,
                 load_state(machine.disk, FOLDER),
                 dice=self.random.randint,
+                options=self.options,
                 bootstrap=range(len(self.machines)),
             )
-        except (PowerCut, DiskFailed) as failure:
+            machine.state = State()
+        except (PowerCut, DiskFailed, CorruptLog) as failure:
             self._fail(machine, failure)
             return
         self.give(machine, "start")
+
+    def open(self, machine: Machine) -> Replica:
+        return Replica.open(machine.disk, FOLDER, machine.voters, config_of(SEGMENT_BYTES), self.now(machine))
 
     def give(self, machine: Machine, name: str, *arguments: Any) -> None:
         """Give the process an input, and carry out what it wants."""
@@ -149,12 +178,12 @@ class World:
             self.after(machine.paused_until - self.micros, partial(self._give_later, machine, life, name, arguments))
             return
         try:
-            getattr(quorum, name)(*arguments, self.now)
+            getattr(quorum, name)(*arguments, self.now(machine))
             effects = quorum.effects()
             self.observe(machine, [effect for effect in effects if isinstance(effect, Event)])
             for effect in effects:
                 self._carry(machine, effect)
-        except (PowerCut, DiskFailed) as failure:
+        except (PowerCut, DiskFailed, CorruptLog) as failure:
             self._fail(machine, failure)
             return
         self._arm(machine, quorum)
@@ -164,7 +193,7 @@ class World:
             self.give(machine, name, *arguments)
 
     def _arm(self, machine: Machine, quorum: Quorum) -> None:
-        at = max(quorum.next_deadline * MILLI, self.micros + 1)
+        at = max(self._micros_at(machine, quorum.next_deadline), self.micros + 1)
         if machine.wakes_at <= self.micros or at < machine.wakes_at:
             machine.wakes_at = at
             self.after(at - self.micros, partial(self._wake, machine, machine.life, at))
@@ -174,12 +203,31 @@ class World:
             self.give(machine, "wake")
 
     def _fail(self, machine: Machine, failure: BaseException) -> None:
-        """A disk operation failed: the process ends, as after any failed fsync, or the machine lost its power."""
-        if isinstance(failure, PowerCut) and machine.disk.ends_by == POWER:
+        """A disk operation failed: the process ends, as after any failed fsync, or the machine lost its power. A disk
+        with rot is replaced, as the message says."""
+        if isinstance(failure, CorruptLog):
+            if not machine.is_rotten:
+                raise failure
+            self.note(f"{machine.id} refuses: {failure}")
+            self.wipe(machine)
+        elif isinstance(failure, PowerCut) and machine.disk.ends_by == POWER:
             self.lose_power(machine)
         else:
             self.kill(machine)
         self.revive(machine)
+
+    def stop(self, machine: Machine) -> None:
+        """A clean stop."""
+        if machine.quorum is None:
+            return
+        self.note(f"{machine.id} stops")
+        try:
+            machine.quorum.replica.close()
+        except (PowerCut, DiskFailed) as failure:
+            self._fail(machine, failure)
+        else:
+            machine.disk.kill()
+            self._end(machine)
 
     def kill(self, machine: Machine) -> None:
         self.note(f"{machine.id} is killed")
@@ -195,6 +243,7 @@ class World:
 
     def _end(self, machine: Machine) -> None:
         machine.quorum = None
+        machine.state = None
         machine.life += 1
         machine.paused_until = 0
 
@@ -210,11 +259,17 @@ class World:
     def wipe(self, machine: Machine) -> None:
         """Replace the disk: another directory ID, and nothing known about who votes."""
         self.note(f"{machine.id} is wiped")
+        self.loses(machine)
         self._end(machine)
+        machine.is_rotten = False
         machine.wipes += 1
         machine.disk = SimDisk([ROOT], self.random)
         machine.key = VoterKey(machine.id, bytes([machine.wipes, machine.id]) * 8)
         machine.voters = Voters()
+
+    def is_same(self, machine: Machine, voter: VoterKey) -> bool:
+        """Whether the machine's disk is the one of this voter."""
+        return machine.key == voter
 
     # effects
 
@@ -256,13 +311,10 @@ class World:
                 self.give(machine, "answered", token, response)
 
         def arrive() -> None:
-            if target.quorum is not None:
-                self._token += 1
-                self._requests[target.id, target.life, self._token] = (
-                    request,
-                    partial(self._back, target, machine, answer),
-                )
-                self.give(target, "request", self._token, sent)
+            if target.quorum is not None and isinstance(request, ApiVersionsRequest):
+                self._back(target, machine, answer, ApiVersionsResponse(supported_features=[KRAFT_VERSIONS]))
+            elif target.quorum is not None:
+                self.request(target, sent, partial(self._back, target, machine, answer))
             elif not target.is_off:
                 self._refuse(machine, target, life, answer)
 
@@ -272,7 +324,15 @@ class World:
         frame = b"".join(map(read_part, codec.encode_request(key, version, token, None, request)))[4:]
         sent = codec.decode_request(frame)[1]
         self._send(machine, target, arrive)
+        if self.network.repeats and self.random.random() < self.network.repeats:
+            self._send(machine, target, arrive)
         self.after(REQUEST_TIMEOUT, partial(answer, None))
+
+    def request(self, machine: Machine, request: Any, back: Callable[[Any], None]) -> None:
+        """A request arrives at the machine's process; `back` gets its answer as it leaves."""
+        self._token += 1
+        self._requests[machine.id, machine.life, self._token] = (request, back)
+        self.give(machine, "request", self._token, request)
 
     def _refuse(self, machine: Machine, target: Machine, life: int, answer: Callable[[Any], None]) -> None:
         """Nobody listens there: the connection is refused, which proves that the process is gone."""

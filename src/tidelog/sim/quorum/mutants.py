@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from tidelog.effects import Effect
+from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.partition.truncation import EpochEnd
 from tidelog.quorum import election, replica, voting
@@ -18,9 +19,11 @@ from tidelog.quorum.election import LogEnd
 from tidelog.quorum.outbox import Outbox
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import Replica
+from tidelog.quorum.snapshots import UNFINISHED, Incoming, Syncs
 from tidelog.quorum.state_file import ElectionState
 from tidelog.quorum.states import Leader, State
-from tidelog.quorum.voters import VoterKey
+from tidelog.quorum.voter_changes import VoterChanges
+from tidelog.quorum.voters import History, VoterKey, Voters
 
 
 class Mutant(NamedTuple):
@@ -47,7 +50,9 @@ def commit_older_epochs(machine: Quorum, state: Leader) -> None:
     ends = state.ends_of(machine.voters)
     if machine.is_voter:
         ends[machine.me.id] = machine.replica.synced_end
-    machine.replica.raise_high_watermark(machine.voters.reached_by_majority(ends, 0))
+    committed = machine.voters.reached_by_majority(ends, 0)
+    if machine.replica.raise_high_watermark(committed):
+        machine._outbox.event("quorum.committed", node=machine.me.id, offset=committed, epoch=machine.epoch)
 
 
 def ask_unsynced(machine: Quorum) -> bool:  # noqa: ARG001
@@ -73,14 +78,45 @@ def vote_again(state: State, election_state: ElectionState, key: VoterKey, candi
     return candidate >= own
 
 
+def check_no_pending(changes: VoterChanges, *, in_office: bool) -> ErrorCode:  # noqa: ARG001
+    """Voters are changed while the change before is not committed."""
+    return ErrorCode.NONE
+
+
+def finish_unsynced(incoming: Incoming) -> Syncs:
+    """A log starts over, or is removed, before the snapshot that stands for it is durable."""
+    incoming._file.close()
+    incoming._disk.rename(incoming._path + UNFINISHED, incoming._path)
+    yield ()
+
+
+def count_lost_disks(state: Leader, voters: Voters) -> dict[int, int]:
+    """What a voter's former disk had counts for its new one."""
+    return {key.id: progress.end for key, progress in state.replicas.items() if key.id in voters.ids}
+
+
+def keep_old_voters(history: History[Any], end_offset: int) -> None:
+    """A set of voters that was cut from the log stays in force."""
+
+
+def ignore_log_end_of_snapshot(log: Replica, offset: int) -> LogEnd:
+    """A log without records since its snapshot is compared as an empty one."""
+    return LogEnd(max(log.log.epochs.epoch_at(offset - 1), 0) if offset else 0, offset)
+
+
 MUTANTS: dict[str, Mutant] = {
-    "send_before_file": Mutant(Outbox, "_send", send_at_once, 12),
-    "shorter_log_wins": Mutant(election, "is_complete", any_log, 6),
+    "send_before_file": Mutant(Outbox, "_send", send_at_once, 8),
+    "shorter_log_wins": Mutant(election, "is_complete", any_log, 5),
     "older_epoch_commits": Mutant(Quorum, "_advance", commit_older_epochs, 0),
     "unsynced_fetch_offset": Mutant(Quorum, "_is_synced", ask_unsynced, 0),
     "tail_not_rewritten": Mutant(replica, "write_again", only_sync, 0),
-    "cut_below_high_watermark": Mutant(Replica, "cut", cut_everything, 5),
-    "votes_twice": Mutant(voting, "may_grant_vote", vote_again, 9),
+    "cut_below_high_watermark": Mutant(Replica, "cut", cut_everything, 3),
+    "two_changes_at_once": Mutant(VoterChanges, "_check", check_no_pending, 24),
+    "start_before_snapshot": Mutant(Incoming, "finish", finish_unsynced, 0),
+    "lost_disk_counts": Mutant(Leader, "ends_of", count_lost_disks, 18),
+    "cut_voters_stay": Mutant(History, "cut", keep_old_voters, 15),
+    "snapshot_without_epoch": Mutant(Replica, "log_end_at", ignore_log_end_of_snapshot, 9),
+    "votes_twice": Mutant(voting, "may_grant_vote", vote_again, 8),
 }
 
 

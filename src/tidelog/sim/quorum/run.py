@@ -8,13 +8,16 @@ from traceback import format_exception
 
 from tidelog.errors import ApiError
 from tidelog.model import NO_ID
-from tidelog.quorum.replica import Replica, config_of
+from tidelog.ports import Change, Create, Delete, Write
+from tidelog.quorum.options import DEFAULTS
+from tidelog.quorum.records import NO_SESSION, TreeChanges, encode
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import VoterKey, Voters
 from tidelog.sim.disk import PowerCut
-from tidelog.sim.faults import KILL, MILLI, POWER, SECOND, Fault
+from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.quorum.checks import Checks, Violation
-from tidelog.sim.quorum.machines import FOLDER, SEGMENT_BYTES, Machine, Network, World
+from tidelog.sim.quorum.faults import Faults
+from tidelog.sim.quorum.machines import Machine, Network, World
 
 SAFETY = 20 * SECOND
 LEADER_WITHIN = 5 * SECOND
@@ -50,19 +53,30 @@ class Run:
         self.directories = random.random() < 0.7
         keys = [VoterKey(n, bytes([7, n]) * 8 if self.directories else NO_ID) for n in range(voters + observers)]
         self.voters = Voters(keys[:voters], directories=self.directories)
-        self.world = World(random, voters + observers, self.voters, keys)
+        options = DEFAULTS._replace(
+            snapshot_bytes=random.choice((150, 1_000, 1 << 20)),
+            retention_bytes=random.choice((0, 2_000, 100 << 20)),
+        )
+        self.world = World(random, voters + observers, self.voters, keys, options)
         self.checks = Checks(self.world)
         self.outcome = Outcome(seed)
         world = self.world
-        world.sync_delay = (100, random.choice((1, 20, 300)) * MILLI)
+        world.sync_delay = (100, random.choice((1, 1, 1, 20, 20, 300, 3_000)) * MILLI)
         world.network = Network(
             loss=random.choice((0.0, 0.0, 0.01, 0.1)),
             tail_chance=random.choice((0.0, 0.01, 0.1)),
             tail=random.choice((50, 400, 3_000)) * MILLI,
+            repeats=random.choice((0.0, 0.0, 0.05)),
         )
-        self.pace = random.choice((300, 1_500, 4_000)) * MILLI
+        for machine in world.machines:
+            machine.rate = random.choice((1.0, 1.0, 0.95, 1.05))
+            machine.offset = random.choice((0, 10**6, 10**9))
+            if self.directories and machine.id >= voters:
+                machine.voters = Voters()  # it learns from the log who votes
+        self.pace = random.choice((300, 1_500, 4_000, 10_000)) * MILLI
         self.written = 0
-        self.is_over = False
+        self.last_voters = self.voters
+        self.faults = Faults(self.world, self.checks, self.outcome.struck, has_directories=self.directories)
 
     def __repr__(self) -> str:
         return f"Run({self.outcome.seed}, {self.world})"
@@ -70,9 +84,12 @@ class Run:
     def drive(self) -> None:
         world = self.world
         for machine in world.machines:
-            world.after(self.random.randint(0, 500) * MILLI, partial(world.start, machine))
+            late = self.random.choice((500, 500, 15_000)) if machine.id >= len(self.voters) else 500
+            world.after(self.random.randint(0, late) * MILLI, partial(world.start, machine))
         self._write()
-        world.after(self.random.randint(0, 3_000) * MILLI, self._strike)
+        world.after(self.random.randint(0, 3_000) * MILLI, partial(self.faults.strike, self.pace))
+        if self.random.random() < 0.7:
+            self.faults.operate(self.random.choice((400, 2_000, 4_000)) * MILLI)
         world.run(SAFETY)
         self._heal()
         self._await_leader()
@@ -88,10 +105,16 @@ class Run:
         for machine in self.world.machines:
             if machine.quorum is not None and isinstance(machine.quorum.state, Leader) and self.random.random() < 0.8:
                 count = self.random.choice((1, 1, 2, 5))
-                values = [b"%d:%d " % (self.written + n, machine.id) * 8 for n in range(count)]
-                self.written += count
-                self._append(machine, values)
+                self._append(machine, [self._record() for _ in range(count)])
         self.world.after(self.random.randint(5, 250) * MILLI, self._write)
+
+    def _record(self) -> bytes:
+        """A change of the tree, which may be refused."""
+        self.written += 1
+        path = f"/n{self.random.randint(0, 30)}"
+        content = b"%d " % self.written * self.random.choice((1, 8, 8))
+        change: Change = self.random.choice((Create(path, content), Write(path, content), Delete(path)))
+        return encode(TreeChanges(NO_SESSION, 0, (change,)))
 
     def _append(self, machine: Machine, values: list[bytes]) -> None:
         if machine.paused_until <= self.world.micros:
@@ -100,134 +123,10 @@ class Run:
             except ApiError as error:
                 raise Violation(f"fault: {machine.id} refused records: {error}") from error
 
-    # faults
-
-    def _strike(self) -> None:
-        if self.is_over:
-            return
-        kinds: list[Callable[[], bool]] = [
-            self.cut_off,
-            self.cut_one_way,
-            self.cut_power,
-            self.cut_power_within,
-            self.cut_power_within,
-            self.cut_power_of_all,
-            self.kill,
-            self.kill_within,
-            self.pause,
-            self.fail_sync,
-            self.fail_sync,
-            self.wipe,
-            self.claim_gone,
-        ]
-        kind = self.random.choice(kinds)
-        if kind():
-            name = kind.__name__
-            self.outcome.struck[name] = self.outcome.struck.get(name, 0) + 1
-            self.world.note(f"fault: {name}")
-        self.world.after(self.random.randint(self.pace // 10, self.pace), self._strike)
-
-    def _victim(self) -> Machine:
-        """A leader, more often than not."""
-        machines = self.world.machines
-        leaders = [m for m in machines if m.quorum is not None and isinstance(m.quorum.state, Leader)]
-        return self.random.choice(leaders if leaders and self.random.random() < 0.5 else machines)
-
-    def _cut(self, directions: set[tuple[int, int]]) -> bool:
-        network = self.world.network
-        network.cut |= directions
-        self.world.after(self.random.randint(100, 6_000) * MILLI, lambda: network.cut.difference_update(directions))
-        return True
-
-    def cut_off(self) -> bool:
-        victim = self._victim().id
-        others = [m.id for m in self.world.machines if m.id != victim]
-        chosen = (
-            others if self.random.random() < 0.6 else self.random.sample(others, self.random.randint(0, len(others)))
-        )
-        return self._cut({pair for other in chosen for pair in ((victim, other), (other, victim))})
-
-    def cut_one_way(self) -> bool:
-        victim = self._victim().id
-        others = [m.id for m in self.world.machines if m.id != victim]
-        into = self.random.random() < 0.5
-        return self._cut({(other, victim) if into else (victim, other) for other in others})
-
-    def cut_power(self) -> bool:
-        victim = self._victim()
-        self.world.lose_power(victim)
-        self.world.revive(victim)
-        return True
-
-    def _within(self, how: str) -> bool:
-        """The end comes in one of the next disk operations."""
-        disk = self._victim().disk
-        disk.operations_left = self.random.choice((0, 1, 2, 3, 5, 8, 13, 30))
-        disk.verdict = lambda: how
-        return True
-
-    def cut_power_within(self) -> bool:
-        return self._within(POWER)
-
-    def kill_within(self) -> bool:
-        return self._within(KILL)
-
-    def cut_power_of_all(self) -> bool:
-        if self.random.random() < 0.5:
-            return False
-        for machine in self.world.machines:
-            self.world.lose_power(machine)
-            self.world.revive(machine)
-        return True
-
-    def kill(self) -> bool:
-        victim = self._victim()
-        self.world.kill(victim)
-        self.world.revive(victim)
-        return True
-
-    def pause(self) -> bool:
-        victim = self._victim()
-        if victim.quorum is None:
-            return False
-        victim.paused_until = self.world.micros + self.random.randint(50, 6_000) * MILLI
-        return True
-
-    def fail_sync(self) -> bool:
-        """A failed fsync discards what was to be written, and the page looks clean."""
-        victim = self._victim()
-        victim.disk.faults.append(Fault("sync", self.random.choice(("", ".log", "quorum-state", FOLDER)), times=1))
-        if self.random.random() < 0.5:
-            self.world.after(self.random.randint(100, 4_000) * MILLI, partial(self._lose_power_later, victim))
-        return True
-
-    def _lose_power_later(self, victim: Machine) -> None:
-        if not self.is_over:
-            self.world.lose_power(victim)
-            self.world.revive(victim)
-
-    def wipe(self) -> bool:
-        """At most a minority of the voters loses its disk in one run."""
-        victim = self._victim()
-        lost = sum(machine.wipes > 0 for machine in self.world.machines[: len(self.voters)])
-        if not self.directories or victim.wipes or lost + 1 >= self.voters.majority:
-            return False
-        self.world.wipe(victim)
-        self.world.revive(victim)
-        return True
-
-    def claim_gone(self) -> bool:
-        """A proof that is wrong: the process is alive."""
-        observer, dead = self.random.choice(self.world.machines), self._victim()
-        if observer is dead or observer.quorum is None:
-            return False
-        self.world.give(observer, "gone", dead.id)
-        return True
-
     # recovery
 
     def _heal(self) -> None:
-        self.is_over = True
+        self.faults.is_over = True
         world = self.world
         world.note("all faults end")
         world.network = Network()
@@ -259,6 +158,7 @@ class Run:
         leader = self._leader()
         assert leader is not None
         assert leader.quorum is not None
+        self.last_voters = leader.quorum.voters
         self.checks.check_logs_match()
         for machine in self.world.machines:
             quorum = machine.quorum
@@ -271,12 +171,11 @@ class Run:
         world = self.world
         for machine in world.machines:
             world.lose_power(machine)
-        opened = []
-        for machine in world.machines[: len(self.voters)]:
-            if machine.key in self.voters:
-                replica = Replica.open(machine.disk, FOLDER, machine.voters, config_of(SEGMENT_BYTES), world.now)
-                opened.append((machine, replica))
-        self.checks.check_survival(opened, self.voters.majority, len(self.voters) - len(opened))
+        for machine in world.machines:
+            if not machine.is_rotten:
+                world.open(machine).log.close(clean=False)
+            machine.disk.lose_power()
+        self.checks.check_survival(self.last_voters)
         for machine in world.machines:
             machine.disk.lose_power()
             world.power_on(machine)
