@@ -101,9 +101,10 @@ class Leader:
         """When the voters fetched last, by ID; those that never did so are missing."""
         return {key.id: self.replicas[key].fetched_at for key in voters if key in self.replicas}
 
-    def heard_at(self, node: int) -> int:
-        """When the node fetched last, from whatever directory."""
-        return max((each.fetched_at for key, each in self.replicas.items() if key.id == node), default=LONG_AGO)
+    def heard_at(self, replica: VoterKey) -> int:
+        """When the replica fetched last."""
+        known = self.replicas.get(replica)
+        return LONG_AGO if known is None else known.fetched_at
 
 
 @dataclass(slots=True)

@@ -66,7 +66,7 @@ class Process:
         setup = QuorumSetup(
             CLUSTER_ID,
             f"{FOLDER}/__cluster_metadata-0",
-            directory(number),
+            cluster.directories[number],
             Voters(VoterKey(each, directory(each)) for each in voters),
             {each: Endpoint("CONTROLLER", "PLAINTEXT", f"host-{each}", PORTS["CONTROLLER"]) for each in voters},
             listeners=frozenset({"CONTROLLER"}),
@@ -77,7 +77,7 @@ class Process:
             disk,
             [endpoint for endpoint in endpoints if endpoint.listener != "CONTROLLER"],
             entropy=cluster.random.randbytes,
-            directories={FOLDER: directory(number)},
+            directories={FOLDER: cluster.directories[number]},
             has_features=True,
             quorum=setup,
         )
@@ -188,6 +188,7 @@ class QuorumCluster:
         self.random = Random(seed)
         self.options = {name.replace("_", "."): str(value) for name, value in options.items()}
         self.disks = {number: SimDisk([FOLDER], Random(seed + number)) for number in range(size)}
+        self.directories = {number: directory(number) for number in range(size)}
         self.processes = {}
         self.history = []
         self._events = []
@@ -211,6 +212,11 @@ class QuorumCluster:
     def kill(self, number):
         """SIGKILL: what was written to files stays."""
         self.processes.pop(number).end()
+
+    def replace_disk(self, number):
+        """An empty disk, with an ID of its own."""
+        self.directories[number] = directory(number + 100)
+        self.disks[number] = SimDisk([FOLDER], Random(number))
 
     def run(self, ms):
         until = self._mono + ms

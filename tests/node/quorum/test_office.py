@@ -1,8 +1,9 @@
 """The leader of the metadata quorum is the controller: taking office, losing it, and what survives."""
 
-from tests.node.quorum.quorum_cluster import QuorumCluster
+from tests.node.quorum.quorum_cluster import QuorumCluster, directory
 from tidelog.controller import tree
 from tidelog.ports import Create, Delete, Read, Write
+from tidelog.quorum.voters import VoterKey, Voters
 
 
 def test_three_brokers_elect_a_leader_who_is_the_controller():
@@ -111,4 +112,16 @@ def test_one_voter_is_a_quorum():
     assert cluster.settle() <= 200
     cluster.kill(0)
     cluster.start()
+    cluster.settle()
+
+
+def test_a_node_with_a_replaced_disk_does_not_keep_the_session_of_the_old_one_alive():
+    """It fetches with the same number, and waited for the end of the session for ever."""
+    cluster = QuorumCluster(4, setup={"voters": Voters(VoterKey(each, directory(each)) for each in range(3))}).start()
+    cluster.settle()
+    cluster.kill(3)
+    cluster.replace_disk(3)
+    before = cluster.tree(0).session_of(3)
+    cluster.start(3)  # at once: nobody finds out by a refused connection that the process is another one
+    cluster.wait(lambda: cluster.tree(0).session_of(3) not in (None, before), within_ms=30_000)
     cluster.settle()

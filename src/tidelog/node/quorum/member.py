@@ -30,6 +30,7 @@ from tidelog.quorum.records import (
     decode,
 )
 from tidelog.quorum.replica import Replica, config_of
+from tidelog.quorum.requests import only_partition
 from tidelog.quorum.state_file import load_state
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import VoterKey
@@ -182,8 +183,8 @@ class QuorumMember:
             self._effects.append(Reply(token, MetadataWriteResponse(error_code=code)))
             return
         self._give(now, self.machine.request, token, request)
-        if isinstance(request, FetchRequest):
-            self._renew(request.replica_state.replica_id, now)
+        if isinstance(request, FetchRequest) and (partition := only_partition(request)) is not None:
+            self._renew(VoterKey(request.replica_state.replica_id, partition.replica_directory_id), now)
 
     def answered(self, owner: str, token: int, response: Any, now: Time) -> None:
         """The answer to a request of this node; None if it cannot come."""
@@ -384,7 +385,7 @@ class QuorumMember:
             return
         if tree.CLUSTER_ID not in found.nodes:
             return
-        own = tuple(sorted(self._directories()))
+        own = tuple(sorted({*self._directories(), self.setup.directory}))
         former = found.session_of(self._broker_id)
         if former is not None and not set(own) & set(former.log_dirs):
             if not self._is_waiting:
@@ -465,13 +466,13 @@ class QuorumMember:
             machine.append(values, now)
             self._carry_out()
 
-    def _renew(self, node: int, now: Time) -> None:
+    def _renew(self, replica: VoterKey, now: Time) -> None:
         machine = self.machine
         assert machine is not None
         if self._office.epoch == NO_OFFICE or not isinstance(machine.state, Leader):
             return
-        if machine.state.heard_at(node) == now.mono:
-            self._office.fetched(self.local.tree, node, now.mono)
+        if machine.state.heard_at(replica) == now.mono:
+            self._office.fetched(self.local.tree, replica, now.mono)
             self.alarm.set(self.next_deadline)
 
     def _heard(self, now: Time) -> None:

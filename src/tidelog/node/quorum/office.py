@@ -13,6 +13,7 @@ from tidelog.ports import Change, Create
 from tidelog.quorum.leases import Leases
 from tidelog.quorum.records import NO_SESSION, SessionEnded, SessionOpened, TreeChanges, encode
 from tidelog.quorum.tree import Tree
+from tidelog.quorum.voters import VoterKey
 
 LEASE_OVER, GONE = "lease over", "process gone"
 
@@ -56,10 +57,11 @@ class Office:
     def ended(self, session: int) -> None:
         self._leases.drop(session)
 
-    def fetched(self, found: Tree, broker_id: int, now: int) -> None:
-        """The broker fetches the metadata log."""
-        session = found.session_of(broker_id)
-        if session is not None:
+    def fetched(self, found: Tree, replica: VoterKey, now: int) -> None:
+        """The broker fetches the metadata log. A node with this number and another directory, as after a disk was
+        replaced, is not the one whose session it is, and waits for its end."""
+        session = found.session_of(replica.id)
+        if session is not None and replica.directory in session.log_dirs:
             self._leases.renew(session.session, now)
 
     def gone(self, found: Tree, broker_id: int, now: int) -> list[bytes]:
