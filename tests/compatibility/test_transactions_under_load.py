@@ -20,7 +20,7 @@ from tidelog.shell.transport import Consumer, Producer
 from tidelog.testing import Cluster
 
 CLIENTS = 3
-ROUNDS = 100
+ROUNDS = 42
 ABORTED = 7
 """Every seventh round is aborted, and its records are read again."""
 A_ROUND = 3

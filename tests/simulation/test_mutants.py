@@ -1,4 +1,8 @@
-"""Each mutant is found out: at the seed that is known to, or, since what others change moves it, within a few seeds."""
+"""Each mutant is found out: at the seed that is known to, or, since what others change moves it, within a few seeds.
+
+Then a warning names the seed that does now: with it in the table, the test takes a second instead of half a minute."""
+
+import warnings
 
 import pytest
 
@@ -6,7 +10,7 @@ from tests.log import test_compaction
 from tidelog.log.log import Log
 from tidelog.partition.leader import Leader
 from tidelog.sim.mutants.catalogue import ELIGIBLE, EVERY, FORMER, MUTANTS, applied, find, named
-from tidelog.sim.mutants.hunt import hunt
+from tidelog.sim.mutants.hunt import Verdict, hunt
 from tidelog.sim.plan import NEW_SEEDS
 from tidelog.sim.workload import LATER
 
@@ -40,9 +44,9 @@ renames, which no seed from 5000 to 5299 finds, another one."""
 
 
 FORMER_FOUND = {
-    "late-pushes": 19,
-    "late-stop-replica": 19,
-    "late-leader-and-isr": 19,
+    "late-pushes": 5,
+    "late-stop-replica": 5,
+    "late-leader-and-isr": 5,
     "made-up-controller": 41,
     "compacted-epochs-forgotten": 3260,
     "missing-folders-ignored": 781,
@@ -55,6 +59,8 @@ FORMER_FOUND = {
     "replaced-coordinator-answers": 4349,
 }
 """The first seed that finds a defect which was mended, put back."""
+WITHOUT_LATER = frozenset({"late-pushes", "late-stop-replica", "late-leader-and-isr"})
+"""These seeds do without what came later, which would move them each time."""
 
 
 ELIGIBLE_FOUND = {
@@ -64,24 +70,39 @@ ELIGIBLE_FOUND = {
 """Seeds with eligible leader replicas that find a wrong use of them."""
 
 
+class Moved(UserWarning):
+    """Another seed than the kept one finds a mutant."""
+
+
+pytestmark = pytest.mark.filterwarnings("default::tests.simulation.test_mutants.Moved")
+
+
+def check(name, *hunts):
+    """One of the hunts, each the arguments of `hunt`, finds it; the first one has only the seed that is kept."""
+    tried = 0
+    for arguments in hunts:
+        verdict: Verdict = hunt(find(name), *arguments)
+        tried += verdict.tried
+        if verdict.killed:
+            if tried > 1:
+                warnings.warn(f"{name} is now found at seed {verdict.outcome.plan.seed}", Moved, stacklevel=2)
+            return
+    pytest.fail(f"{name} survived {tried} seeds")
+
+
 @pytest.mark.parametrize("name", sorted(FOUND))
 def test_a_mutant_is_found_out(name):
-    verdict = hunt(find(name), [FOUND[name]], LATER)
-    if not verdict.killed:
-        verdict = hunt(find(name), range(WIDE if name in RARE else WINDOW))
-    assert verdict.killed, f"{name} survived {verdict.tried} seeds"
+    check(name, ([FOUND[name]], LATER), (range(WIDE if name in RARE else WINDOW),))
 
 
 @pytest.mark.parametrize("name", sorted(FORMER_FOUND))
 def test_a_former_defect_is_found_out(name):
-    verdict = hunt(find(name), [FORMER_FOUND[name], *range(WINDOW)])
-    assert verdict.killed, f"{name} survived {verdict.tried} seeds"
+    check(name, ([FORMER_FOUND[name]], LATER if name in WITHOUT_LATER else ()), (range(WINDOW),))
 
 
 @pytest.mark.parametrize("name", sorted(ELIGIBLE_FOUND))
 def test_a_wrong_use_of_eligible_leader_replicas_is_found_out(name):
-    verdict = hunt(find(name), [ELIGIBLE_FOUND[name], *range(NEW_SEEDS, NEW_SEEDS + WINDOW)])
-    assert verdict.killed, f"{name} survived {verdict.tried} seeds"
+    check(name, ([ELIGIBLE_FOUND[name]],), (range(NEW_SEEDS, NEW_SEEDS + WINDOW),))
 
 
 def test_every_mutant_is_looked_for():
