@@ -17,8 +17,10 @@ from typing import NamedTuple, TypeVar
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.model import INTER_BROKER_LISTENER, Endpoint
+from tidelog.quorum.formatting import InitialVoter
 from tidelog.shell.event_logger import EventLogger, plain_text
 from tidelog.shell.hosting import HostedBroker, Parts
+from tidelog.shell.quorum import quorum_folders
 from tidelog.testing.clocks import VirtualClock
 from tidelog.testing.disks import DiskState, DisturbedDisk
 from tidelog.testing.edge import DisturbedServer, Wire
@@ -95,6 +97,8 @@ class Broker:
         self.logger = RecordingLogger(f"broker-{number}")
         self._options = options
         self._protocol = protocol
+        self._controllers: Sequence[str] = ()
+        """The listeners of its controller, in a metadata quorum."""
         self._hosted: HostedBroker | None = None
         self._thread: Thread | None = None
         self._gate = StoreGate()
@@ -103,6 +107,16 @@ class Broker:
     def __repr__(self) -> str:
         state = "paused" if self.is_paused else "running" if self.is_running else "down"
         return f"Broker({self.id} on port {self.port}, {state})"
+
+    def join_quorum(self, voters: Sequence[InitialVoter]) -> None:
+        """Be a member of a metadata quorum."""
+        self._options = {**quorum_folders.options_of(self.id, voters), **self._options}
+        self._controllers = quorum_folders.listeners_of(self.id, voters)
+
+    @property
+    def ports_of_nodes(self) -> set[int]:
+        """Where other brokers connect."""
+        return {self.brokers_port, *(int(each.rpartition(":")[2]) for each in self._controllers)}
 
     @property
     def is_running(self) -> bool:
@@ -146,7 +160,9 @@ class Broker:
     def properties(self) -> dict[str, str]:
         return {
             "node.id": str(self.id),
-            "listeners": f"{self._protocol}://{self.address},{INTER_BROKER_LISTENER}://127.0.0.1:0",
+            "listeners": ",".join(
+                (f"{self._protocol}://{self.address}", f"{INTER_BROKER_LISTENER}://127.0.0.1:0", *self._controllers)
+            ),
             "log.dirs": str(self.folder),
             **self._options,
         }

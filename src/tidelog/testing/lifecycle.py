@@ -11,6 +11,7 @@ from weakref import WeakSet
 from tidelog.client.options import AdminOptions
 from tidelog.client.properties import keywords
 from tidelog.config.broker import BrokerConfig
+from tidelog.shell.quorum import quorum_folders
 from tidelog.shell.secure_folder import PROTOCOL, SecureFolder
 from tidelog.shell.store import scram_users
 from tidelog.shell.store.store_address import address_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.shell.client_security import Security
 
 RETRY_S = 0.003
+SQLITE, QUORUM = "sqlite", "quorum"
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
@@ -51,11 +53,16 @@ class Lifecycle:
         *,
         folder: str | Path | None = None,
         secure: bool = False,
+        metadata: str = SQLITE,
         options: Mapping[str, str] | None = None,
         **overrides: object,
     ) -> None:
         if isinstance(brokers, bool) or not isinstance(brokers, int) or brokers < 1:
             raise ValueError(f"brokers: {brokers!r} is not a number of brokers; expected 1 or more")
+        if metadata not in (SQLITE, QUORUM):
+            raise ValueError(f"metadata: {metadata!r} is not a metadata store; expected {SQLITE!r} or {QUORUM!r}")
+        if metadata == QUORUM and secure:
+            raise ValueError("metadata='quorum' cannot be used with secure=True")
         given = {dotted(name): as_text(value) for name, value in overrides.items()} | dict(options or {})
         BrokerConfig.validate(given)
         unknown = BrokerConfig.unknown(given)
@@ -65,7 +72,8 @@ class Lifecycle:
         self._temporary = TemporaryDirectory(prefix="tidelog-") if folder is None else None
         self.folder = Path(self._temporary.name if self._temporary else str(folder)).absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
-        everywhere = {**cluster_options(self.folder, brokers, given), **QUICK, **given}
+        has_quorum = metadata == QUORUM
+        everywhere = {**cluster_options(self.folder, brokers, given, quorum=has_quorum), **QUICK, **given}
         self.security = SecureFolder(self.folder) if secure else None
         if self.security is not None:
             self.security.check(given)
@@ -84,6 +92,11 @@ class Lifecycle:
             )
             for number in range(brokers)
         ]
+        if has_quorum:
+            folders = {broker.id: broker.folder for broker in self.brokers}
+            voters = quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1"))
+            for broker in self.brokers:
+                broker.join_quorum(voters)
         self._client_security: Security | None = None
         clusters.add(self)
 
@@ -192,8 +205,8 @@ class Lifecycle:
         return [broker for broker in self._answering if not broker.is_cut_off]
 
     def _broker_at(self, port: int) -> int:
-        """The broker whose inter-broker listener has this port, -1 if there is none."""
-        return next((broker.id for broker in self.brokers if broker.brokers_port == port), -1)
+        """The broker whose listener for brokers or controllers has this port, -1 if there is none."""
+        return next((broker.id for broker in self.brokers if port in broker.ports_of_nodes), -1)
 
     def wait_ready(self, within_s: float = START_S) -> None:
         """Wait until the metadata of each running broker lists all running ones, and a controller among them."""

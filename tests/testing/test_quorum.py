@@ -1,0 +1,58 @@
+"""Clusters of the kit whose brokers are a metadata quorum."""
+
+import pytest
+
+from tests.waiting import wait_for
+from tidelog.shell.transport import Producer
+from tidelog.testing import Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(brokers=3, metadata="quorum", min_insync_replicas=2) as running:
+        yield running
+
+
+def send(cluster, count):
+    with Producer(cluster.bootstrap, acks="all") as producer:
+        for number in range(count):
+            producer.send("t", b"%d" % number, partition=number % 3)
+        assert all(delivery.is_acknowledged for delivery in producer.flush(timeout=60))
+
+
+def controllers(cluster):
+    """Who leads the quorum, by broker."""
+    running = [broker for broker in cluster.brokers if broker.is_running and not broker.is_cut_off]
+    return {broker.call(lambda hosted: hosted.node.broker.controller.leader_id) for broker in running}
+
+
+def test_records_are_acknowledged_while_the_controller_is_killed(cluster):
+    cluster.create_topic("t", partitions=3)
+    send(cluster, 30)
+    (controller,) = controllers(cluster)
+    cluster.kill(controller)
+    send(cluster, 30)
+    cluster.start(controller)
+    send(cluster, 30)
+
+
+def test_a_controller_without_network_is_replaced_and_comes_back(cluster):
+    (before,) = controllers(cluster)
+    others = {0, 1, 2} - {before}
+    cluster.partition({before}, others)
+    wait_for(lambda: len(found := controllers(cluster)) == 1 and found <= others, "another controller")
+    cluster.heal()
+    cluster.wait_ready()
+    send(cluster, 30)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"metadata": "disk"}, "expected 'sqlite' or 'quorum'"),
+        ({"metadata": "quorum", "secure": True}, "cannot be used"),
+    ],
+)
+def test_another_store_is_refused(given, problem):
+    with pytest.raises(ValueError, match=problem):
+        Cluster(**given)
