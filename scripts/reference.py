@@ -19,6 +19,7 @@ CALLERS = {
     "anyone": "every",
     "broker": "between brokers",
     "features": "every",
+    "quorum": "every, of brokers with a metadata quorum",
     "sasl": "every; advertised by brokers with a SASL listener",
     "secured": "every; advertised by brokers with a SASL listener or an authorizer",
     "tidelog": "every; advertised only to Tidelog's own clients",

@@ -22,6 +22,7 @@ from tidelog.wire.messages.cluster.log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from tidelog.wire.messages.cluster.quorum_voters import AddRaftVoterRequest, Listener, RemoveRaftVoterRequest
 from tidelog.wire.messages.configs.alter_configs import AlterableConfig as AlterableConfigOfAll
 from tidelog.wire.messages.configs.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from tidelog.wire.messages.configs.incremental_alter_configs import AlterableConfig, IncrementalAlterConfigsRequest
@@ -194,6 +195,16 @@ CASES = [
     ),
     (UnregisterBrokerRequest(broker_id=7), [("Broker:7", "registered", None)]),
     (
+        AddRaftVoterRequest(
+            voter_id=7, voter_directory_id=bytes(16), listeners=[Listener(name="CONTROLLER", host="h", port=9)]
+        ),
+        [("Voter:7", None, {"directory": "AAAAAAAAAAAAAAAAAAAAAA", "listeners": ["CONTROLLER://h:9"]})],
+    ),
+    (
+        RemoveRaftVoterRequest(voter_id=7, voter_directory_id=bytes(16)),
+        [("Voter:7", {"directory": "AAAAAAAAAAAAAAAAAAAAAA"}, None)],
+    ),
+    (
         UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="f", max_version_level=2)]),
         [("Feature:f", None, 2)],
     ),
@@ -294,7 +305,7 @@ def test_a_request_with_many_changes_is_described_in_part(where):
 
 
 CHANGES_NOTHING = {
-    *(2, 3, 9, 10, 15, 16, 17, 18, 23, 29, 32, 35, 36, 41, 46, 48, 50, 60, 61, 65, 66, 69, 74, 75, 10000),
+    *(2, 3, 9, 10, 15, 16, 17, 18, 23, 29, 32, 35, 36, 41, 46, 48, 50, 55, 60, 61, 65, 66, 69, 74, 75, 10000),
 }
 """APIs that only answer."""
 DATA = {0, 1, 8, 11, 12, 13, 14, 22, 24, 25, 26, 28, 68}

@@ -460,6 +460,7 @@ GUARDS: dict[int, Guard | None] = {
     52: on_cluster(CLUSTER_ACTION),
     53: on_cluster(CLUSTER_ACTION),
     54: on_cluster(CLUSTER_ACTION),
+    55: on_cluster(DESCRIBE),
     56: on_cluster(CLUSTER_ACTION),
     57: on_cluster(ALTER),
     59: on_cluster(CLUSTER_ACTION),
@@ -472,6 +473,9 @@ GUARDS: dict[int, Guard | None] = {
     69: _consumer_group_describe,
     74: on_cluster(DESCRIBE_CONFIGS),
     75: None,
+    80: on_cluster(ALTER),
+    81: on_cluster(ALTER),
+    82: on_cluster(CLUSTER_ACTION),
     10000: on_cluster(DESCRIBE),
     10001: on_cluster(CLUSTER_ACTION),
 }

@@ -224,6 +224,16 @@ def _features(request: Any, context: Context) -> Iterator[Change]:
         yield Change(f"Feature:{update.feature}", before, update.max_version_level)
 
 
+def _add_voter(request: Any, _context: Context) -> Iterator[Change]:
+    addresses = [f"{each.name}://{each.host}:{each.port}" for each in request.listeners]
+    after = {"directory": id_text(request.voter_directory_id), "listeners": addresses}
+    yield Change(f"Voter:{request.voter_id}", None, after)
+
+
+def _remove_voter(request: Any, _context: Context) -> Iterator[Change]:
+    yield Change(f"Voter:{request.voter_id}", {"directory": id_text(request.voter_directory_id)}, None)
+
+
 _CHANGES: dict[int, Callable[[Any, Context], Iterator[Change]]] = {
     19: _create_topics,
     20: _delete_topics,
@@ -245,6 +255,8 @@ _CHANGES: dict[int, Callable[[Any, Context], Iterator[Change]]] = {
     51: _alter_credentials,
     57: _features,
     64: _unregister,
+    80: _add_voter,
+    81: _remove_voter,
 }
 """By the key of each API that changes something for others."""
 AUDITED = frozenset(_CHANGES)

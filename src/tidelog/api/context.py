@@ -17,7 +17,7 @@ from tidelog.effects import Deferred, Effect, Event
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity import Unsound
 from tidelog.log.log import Log
-from tidelog.model import Time, TopicPartition
+from tidelog.model import Endpoint, Time, TopicPartition
 from tidelog.partition.leader import Proposal
 from tidelog.partition.partition import Partition
 from tidelog.partition.replication_throttle import Throttle
@@ -107,6 +107,15 @@ class Store(Protocol):
 
 class Quorum(Protocol):
     """This node's part of the metadata quorum."""
+
+    @property
+    def leader_id(self) -> int: ...
+
+    @property
+    def controllers(self) -> Sequence[tuple[int, Endpoint]]: ...
+
+    @property
+    def kraft_version(self) -> int: ...
 
     @property
     def listeners(self) -> Collection[str]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from tidelog.wire.messages import SCHEMAS
 
-Caller = Literal["anyone", "broker", "tidelog", "sasl", "secured", "features"]
+Caller = Literal["anyone", "broker", "tidelog", "sasl", "secured", "features", "quorum"]
 
 
 class Api(NamedTuple):
@@ -21,8 +21,8 @@ class Api(NamedTuple):
     `caller` "broker" is served and advertised on the inter-broker listener only, "tidelog" advertised to Tidelog's own
     clients only: others would not know what it is. "sasl" is served to anyone and advertised by brokers with a SASL
     listener, "secured" also by brokers with an authorizer, "features" by brokers with features whose level may change
-    (all but some simulated ones). `operation` is what an authorizer is asked for. `module` is
-    below `tidelog.api`, and `function` in it.
+    (all but some simulated ones). "quorum" is served and advertised where the metadata is in a quorum. `operation` is
+    what an authorizer is asked for. `module` is below `tidelog.api`, and `function` in it.
     """
 
     key: int
@@ -60,6 +60,7 @@ def _snake_case(name: str) -> str:
 
 
 _TO_CONTROLLER = "to_controller:submit"
+_QUORUM, _TO_QUORUM = "cluster.metadata_quorum:submit", "cluster.metadata_quorum:forward"
 _ACLS = "security.acls:submit"
 _PUSHES = "cluster.controller_pushes"
 _CONFIGS = "configs.alter_configs"
@@ -123,6 +124,7 @@ APIS: dict[int, Api] = {
         _api(49, "Cluster ALTER_CONFIGS", _TO_CONTROLLER),  # AlterClientQuotas
         _api(50, "Cluster DESCRIBE", "security.scram_credentials:handle"),  # DescribeUserScramCredentials
         _api(51, "Cluster ALTER", _TO_CONTROLLER, caller="sasl"),  # AlterUserScramCredentials
+        _api(55, "Cluster DESCRIBE", _TO_QUORUM, caller="quorum"),  # DescribeQuorum
         _api(56, "Cluster CLUSTER_ACTION", _TO_CONTROLLER, caller="broker", low=3),  # AlterPartition
         _api(57, "Cluster ALTER", _TO_CONTROLLER, caller="features"),  # UpdateFeatures
         _api(60, "none"),  # DescribeCluster
@@ -134,12 +136,12 @@ APIS: dict[int, Api] = {
         _api(69, "Group DESCRIBE, Topic DESCRIBE", f"{_GROUPS}:consumer_group_describe"),  # ConsumerGroupDescribe
         _api(74, "Cluster DESCRIBE_CONFIGS", "configs.describe_configs:list_resources"),  # ListConfigResources
         _api(75, "Topic DESCRIBE"),  # DescribeTopicPartitions
+        _api(80, "Cluster ALTER", _TO_QUORUM, caller="quorum"),  # AddRaftVoter
+        _api(81, "Cluster ALTER", _TO_QUORUM, caller="quorum"),  # RemoveRaftVoter
         _api(10000, "Cluster DESCRIBE", caller="tidelog"),  # BrokerReport
     )
 }
 
-
-_QUORUM = "cluster.metadata_quorum:submit"
 
 CONTROLLER_APIS: dict[int, Api] = {
     api.key: api
@@ -149,7 +151,13 @@ CONTROLLER_APIS: dict[int, Api] = {
         _api(52, "Cluster CLUSTER_ACTION", _QUORUM),  # Vote
         _api(53, "Cluster CLUSTER_ACTION", _QUORUM),  # BeginQuorumEpoch
         _api(54, "Cluster CLUSTER_ACTION", _QUORUM),  # EndQuorumEpoch
+        _api(55, "Cluster DESCRIBE", _QUORUM),  # DescribeQuorum
+        _api(57, "Cluster ALTER", _TO_CONTROLLER),  # UpdateFeatures
         _api(59, "Cluster CLUSTER_ACTION", _QUORUM),  # FetchSnapshot
+        _api(60, "none", "cluster.describe_cluster:controllers"),  # DescribeCluster
+        _api(80, "Cluster ALTER", _QUORUM),  # AddRaftVoter
+        _api(81, "Cluster ALTER", _QUORUM),  # RemoveRaftVoter
+        _api(82, "Cluster CLUSTER_ACTION", _QUORUM),  # UpdateRaftVoter
         _api(10001, "Cluster CLUSTER_ACTION", _QUORUM),  # MetadataWrite
     )
 }

@@ -62,16 +62,25 @@ def describe_error(code: int, message: str | None = None) -> str:
 
 
 def connect(
-    bootstrap: str, command_config: str | None = None, *, timeout_ms: int = 30_000, setup_ms: int = 10_000
+    bootstrap: str,
+    command_config: str | None = None,
+    *,
+    timeout_ms: int = 30_000,
+    setup_ms: int = 10_000,
+    is_of_node: bool = False,
 ) -> Admin:
     """An admin client of the cluster; CommandFailed if no address accepts a connection. `setup_ms`: how long a
-    connection may take before another broker is tried."""
+    connection may take before another broker is tried. With `is_of_node` the file may be a server.properties, whose
+    other options are left out."""
     check_reachable(bootstrap)
+    given = file_options(command_config)
+    if is_of_node:
+        given = properties.among_others(AdminOptions, given)
     options = {
         "default.api.timeout.ms": str(timeout_ms),
         "socket.connection.setup.timeout.ms": str(setup_ms),
         "client.id": "tidelog-cli",
-        **file_options(command_config),
+        **given,
     }
     return Admin(bootstrap, **properties.keywords(AdminOptions, options))
 

@@ -60,6 +60,12 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "features feature-dependencies": ("features feature-dependencies --feature eligible.leader.replicas.version=1",),
     "features upgrade": ("features upgrade --feature eligible.leader.replicas.version=1 --dry-run",),
     "features version-mapping": ("features version-mapping --release-version 4.0",),
+    "quorum": ("quorum describe --status", "quorum --command-config server.properties add-controller"),
+    "quorum add-controller": ("quorum add-controller --dry-run",),
+    "quorum describe": ("quorum describe --status", "quorum describe --replication --human-readable"),
+    "quorum remove-controller": (
+        "quorum remove-controller --controller-id 3 --controller-directory-id Qf8mmoXSRFGRqbHCkWi4ZQ",
+    ),
     "delete-records": ("delete-records --offset-json-file offsets.json",),
     "log-dirs": ("log-dirs --describe", "log-dirs --describe --topic-list flights --broker-list 0"),
     "transactions": ("transactions list", "transactions find-hanging --broker-id 0"),

@@ -116,6 +116,9 @@ COMMANDS = {
     "features": Command(
         "tidelog.cli.cluster.features_command:features", "Describe, upgrade and downgrade features of the cluster."
     ),
+    "quorum": Command(
+        "tidelog.cli.cluster.quorum_command:quorum", "Describe the metadata quorum; add and remove controllers."
+    ),
     "delete-records": Command(
         "tidelog.cli.replicas.log_commands:delete_records", "Delete the oldest records of partitions."
     ),
@@ -149,6 +152,7 @@ SCRIPTS = {
     "server-start": "broker",
     "consumer-groups": "groups",
     "get-offsets": "offsets",
+    "metadata-quorum": "quorum",
     "console-producer": "produce",
     "console-consumer": "consume",
     "zookeeper-shell": "metadata",

@@ -77,6 +77,12 @@ def options(kind: type[O], given: Mapping[str, str]) -> O:
     return parse(kind, {name: text for name, text in given.items() if name in own or not _is_of_other_clients(name)})
 
 
+def among_others(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, str]:
+    """The options of this kind of client in a file that has others of any kind, such as a server.properties."""
+    own = {each.name.replace("_", ".") for each in fields(kind)}
+    return {name: text for name, text in given.items() if name in own}
+
+
 def keywords(kind: type[ClientOptions], given: Mapping[str, str]) -> dict[str, Any]:
     """The options as keyword arguments of the client; InvalidOption if one is unknown or malformed."""
     parsed = options(kind, given)

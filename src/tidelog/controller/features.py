@@ -16,7 +16,15 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.feature_levels import ELR_VERSION, FEATURES, FIRST_LEVEL, LATEST, METADATA_VERSION, TREE_VERSION
+from tidelog.config.feature_levels import (
+    ELR_VERSION,
+    FEATURES,
+    FIRST_LEVEL,
+    KRAFT_VERSION,
+    LATEST,
+    METADATA_VERSION,
+    TREE_VERSION,
+)
 from tidelog.controller import tree
 from tidelog.ports import Change, Create, Node
 
@@ -43,6 +51,8 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {each.name: (each.low, each.high) for
 """What a broker of this version registers with."""
 NEEDS = {ELR.name: {TREE.name: 1}}
 """Levels of other features that a level above 0 needs."""
+KRAFT = _from_zero(KRAFT_VERSION)
+"""Its level is in the log of a metadata quorum, and only there."""
 FIXED = (
     _from_zero("group.version"),
     Feature(METADATA_VERSION, FIRST_LEVEL, LATEST),

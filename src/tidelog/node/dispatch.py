@@ -261,6 +261,8 @@ class Dispatch:
         api = self._apis(listener).get(key)
         if api is None or (api.caller == "broker" and listener != self._inter_broker):
             return False
+        if api.caller == "quorum" and self._broker.quorum is None:
+            return False
         return api.low <= version <= api.high or key == API_VERSIONS
 
     def _apis(self, listener: str) -> Mapping[int, Api]:

@@ -44,7 +44,7 @@ VERSIONS = {
     5: 4,
     6: 8,
     7: 3,
-    18: 3,
+    18: 4,
     19: 7,
     23: 4,
     24: 5,
@@ -54,6 +54,7 @@ VERSIONS = {
     54: 1,
     56: 3,
     59: 1,
+    82: 0,
     10001: 0,
 }
 """The versions that brokers use among themselves; forwarded requests keep their own."""

@@ -2,7 +2,7 @@ import pytest
 
 from tests.api.fake_context import context
 from tidelog.api.cluster import api_versions
-from tidelog.api.registry import APIS
+from tidelog.api.registry import APIS, CONTROLLER_APIS
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.features import ApiVersionsRequest
 
@@ -11,6 +11,7 @@ OURS = {10_000}
 FOR_LOGINS = {17, 36, 38, 39, 40, 41, 51}
 FOR_ACLS = {29, 30, 31}
 FOR_FEATURES = {57}
+FOR_QUORUM = {55, 80, 81}
 
 
 def ask(
@@ -26,25 +27,25 @@ def ask(
 
 def test_clients_see_what_is_for_clients():
     keys = {api.api_key: (api.min_version, api.max_version) for api in ask(4).api_keys}
-    assert keys.keys() == APIS.keys() - BETWEEN_BROKERS - OURS - FOR_LOGINS - FOR_ACLS - FOR_FEATURES
+    assert keys.keys() == APIS.keys() - BETWEEN_BROKERS - OURS - FOR_LOGINS - FOR_ACLS - FOR_FEATURES - FOR_QUORUM
     assert keys[0] == (0, 13)  # Produce: librdkafka derives features from it (KAFKA-18659)
     assert keys[18] == (0, 4)
 
 
 def test_brokers_see_what_is_for_brokers_too():
-    hidden = OURS | FOR_LOGINS | FOR_ACLS | FOR_FEATURES
+    hidden = OURS | FOR_LOGINS | FOR_ACLS | FOR_FEATURES | FOR_QUORUM
     assert {api.api_key for api in ask(4, "REPLICATION").api_keys} == APIS.keys() - hidden
 
 
 def test_brokers_with_a_sasl_listener_list_what_logins_need():
-    hidden = BETWEEN_BROKERS | OURS | FOR_FEATURES
+    hidden = BETWEEN_BROKERS | OURS | FOR_FEATURES | FOR_QUORUM
     assert {api.api_key for api in ask(4, sasl=True).api_keys} == APIS.keys() - hidden
 
 
 def test_brokers_with_an_authorizer_list_what_acls_need():
     assert {
         api.api_key for api in ask(4, authorizer=True).api_keys
-    } == APIS.keys() - BETWEEN_BROKERS - OURS - FOR_LOGINS - FOR_FEATURES
+    } == APIS.keys() - BETWEEN_BROKERS - OURS - FOR_LOGINS - FOR_FEATURES - FOR_QUORUM
 
 
 def test_features_have_an_epoch():
@@ -85,3 +86,23 @@ def test_software_must_name_itself_properly(name):
     assert ask(3, name=name).error_code == ErrorCode.INVALID_REQUEST
     assert ask(3, software=name).error_code == ErrorCode.INVALID_REQUEST
     assert ask(2, name=name).error_code == 0
+
+
+def test_brokers_of_a_quorum_list_its_apis_and_its_version():
+    class Quorum:
+        listeners = ("CONTROLLER",)
+        kraft_version = 1
+
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    for listener, served in (("PLAINTEXT", APIS), ("CONTROLLER", CONTROLLER_APIS)):
+        where = context(version=4, listener=listener)
+        where.broker.quorum = Quorum()
+        where.broker.has_sasl = where.broker.has_authorizer = False
+        where.broker.has_features = True
+        where.broker.image.features, where.broker.image.features_epoch = {}, 0
+        response = api_versions.handle(request, where)
+        assert {80, 81, 55} <= {api.api_key for api in response.api_keys} <= served.keys()
+        assert finalized(response)["kraft.version"] == 1
+        assert "kraft.version" in {feature.name for feature in response.supported_features}
+    Quorum.kraft_version = 0
+    assert "kraft.version" not in finalized(api_versions.handle(request, where))

@@ -8,7 +8,7 @@ from functools import cache
 
 from tidelog.api.context import Context
 from tidelog.api.registry import APIS, CONTROLLER_APIS
-from tidelog.controller.features import FIXED, IN_TREE, finalized
+from tidelog.controller.features import FIXED, IN_TREE, KRAFT, finalized
 from tidelog.errors import ErrorCode
 from tidelog.wire.messages.cluster.features import (
     ApiVersion,
@@ -31,18 +31,23 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=versions)
     if context.version >= 3 and not _is_named(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    image = context.broker.image
+    image, quorum = context.broker.image, context.broker.quorum
+    features = (*IN_TREE, *FIXED) if context.broker.has_features else FIXED
+    levels = finalized(image.features)
+    if quorum is not None:
+        features = (KRAFT, *features)
+        levels |= {KRAFT.name: quorum.kraft_version} if quorum.kraft_version else {}
     return ApiVersionsResponse(
         api_keys=_served_here(context, to_ours=request.client_software_name == OURS),
         supported_features=[
             SupportedFeatureKey(name=feature.name, min_version=feature.low, max_version=feature.high)
-            for feature in ((*IN_TREE, *FIXED) if context.broker.has_features else FIXED)
+            for feature in features
             if feature.low > 0 or context.version >= 4
         ],
         finalized_features_epoch=image.features_epoch,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in finalized(image.features).items()
+            for name, level in levels.items()
         ],
     )
 
@@ -57,6 +62,7 @@ def _served_here(context: Context, *, to_ours: bool) -> list[ApiVersion]:
         sasl=broker.has_sasl,
         authorizer=broker.has_authorizer,
         features=broker.has_features,
+        quorum=broker.quorum is not None,
     )
 
 
@@ -69,7 +75,9 @@ def _served_by_controllers() -> list[ApiVersion]:
 
 
 @cache
-def _served(*, among_brokers: bool, to_ours: bool, sasl: bool, authorizer: bool, features: bool) -> list[ApiVersion]:
+def _served(
+    *, among_brokers: bool, to_ours: bool, sasl: bool, authorizer: bool, features: bool, quorum: bool
+) -> list[ApiVersion]:
     """The same response for every new connection; it is never modified."""
     holding = {
         "broker": among_brokers,
@@ -77,6 +85,7 @@ def _served(*, among_brokers: bool, to_ours: bool, sasl: bool, authorizer: bool,
         "sasl": sasl,
         "secured": sasl or authorizer,
         "features": features,
+        "quorum": quorum,
     }
     callers = {"anyone"} | {caller for caller, holds in holding.items() if holds}
     return [

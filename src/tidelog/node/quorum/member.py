@@ -19,6 +19,7 @@ from tidelog.node.quorum.office import Office
 from tidelog.node.quorum.setup import QuorumSetup
 from tidelog.node.quorum.tree_writes import UNKNOWN, Results, TreeWrites
 from tidelog.ports import Disk, StoreResult
+from tidelog.quorum.describing import describe
 from tidelog.quorum.outbox import FETCHES, VOTES
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.records import (
@@ -34,6 +35,7 @@ from tidelog.quorum.requests import only_partition
 from tidelog.quorum.state_file import load_state
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import VoterKey
+from tidelog.wire.messages.cluster.describe_quorum import DescribeQuorumRequest
 from tidelog.wire.messages.cluster.features import ApiVersionsRequest
 from tidelog.wire.messages.cluster.metadata_write import MetadataWriteRequest, MetadataWriteResponse
 from tidelog.wire.messages.records.fetch import FetchRequest
@@ -145,12 +147,27 @@ class QuorumMember:
 
     def endpoint(self, node: int) -> Endpoint | None:
         """Where the node's controller is reached: as the log says, or as it was known at the start."""
-        known = self.setup.endpoints.get(node)
-        record = self.machine.voters.record_of(node) if self.machine is not None else None
-        if record is None or not record.endpoints:
-            return known
-        place = next((each for each in record.endpoints if each.name in self.listeners), record.endpoints[0])
+        places = self.machine.endpoints_of(node) if self.machine is not None else ()
+        if not places:
+            return self.setup.endpoints.get(node)
+        place = next((each for each in places if each.name in self.listeners), places[0])
         return Endpoint(place.name, "PLAINTEXT", place.host, place.port)
+
+    @property
+    def controllers(self) -> list[tuple[int, Endpoint]]:
+        """The voters, by ID, and where they are reached."""
+        ids = self.machine.voters.ids if self.machine is not None else ()
+        return [(node, endpoint) for node in ids if (endpoint := self.endpoint(node)) is not None]
+
+    @property
+    def leader_id(self) -> int:
+        """NO_LEADER if none is known."""
+        return NO_LEADER if self.machine is None else self.machine.standing.leader
+
+    @property
+    def kraft_version(self) -> int:
+        """1 where voters are known by their directories, and can change."""
+        return 0 if self.machine is None else self.machine.replica.kraft_versions.latest
 
     # Inputs
 
@@ -176,6 +193,9 @@ class QuorumMember:
     def request(self, token: int, request: Any, now: Time) -> None:
         """A request on the listener of this node's controller; answered by `Reply`."""
         assert self.machine is not None
+        if isinstance(request, DescribeQuorumRequest):
+            self._effects.append(Reply(token, describe(self.machine, request, now)))
+            return
         if isinstance(request, MetadataWriteRequest):
             code = self._accept(request)
             if code == ErrorCode.NONE:
