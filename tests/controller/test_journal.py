@@ -182,7 +182,7 @@ def test_steps_without_operations_go_on_at_once():
 
 def test_groups_are_packed_whole():
     groups = [[Create(f"/{n}/a"), Create(f"/{n}/b"), Create(f"/{n}/c")] for n in range(CHUNK)]
-    packed = pack([[], *groups])
+    packed = list(pack([[], *groups]))
     assert list(chain(*packed)) == list(chain(*groups))
     assert all(len(multi) <= CHUNK for multi in packed)
     assert all(len(multi) % 3 == 0 for multi in packed)

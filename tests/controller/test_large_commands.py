@@ -13,6 +13,8 @@ from tests.controller import large_commands
 ENTRIES = 4_000
 MOST_CALLS = ENTRIES
 """One for each entry would be too many."""
+MOST_CALLS_OF_A_CHUNK = 20_000
+"""A thousand partitions that were read, or five hundred that are written: about ten milliseconds."""
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,16 @@ def entries(answer):
         "DescribeAclsResponse": lambda: [acl for resource in answer.resources for acl in resource.acls],
         "DeleteAclsResponse": lambda: [acl for each in answer.filter_results for acl in each.matching_acls],
     }[type(answer).__name__]()
+
+
+def test_no_input_works_on_all_partitions_of_a_cluster():
+    """A new controller with 50,000 partitions took turns of 0.6 s, and 1.5 s when a broker died."""
+    cluster = large_commands.written(ENTRIES)
+    for name in large_commands.EVENTS:
+        found = large_commands.consequences(cluster, name, calls)
+        assert sum(found) > ENTRIES, name
+        assert max(found) <= MOST_CALLS_OF_A_CHUNK, name
+    assert not cluster.state.topics
 
 
 @pytest.mark.parametrize("name", large_commands.REQUESTS)

@@ -7,6 +7,7 @@ import pytest
 from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller.commands import topics as commands
 from tidelog.controller.controller import Controller
+from tidelog.controller.image import FULL, INCREMENTAL
 from tidelog.controller.journal import SLICE
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
@@ -108,7 +109,6 @@ def test_many_partitions_are_made_and_added_in_slices(cluster, work):
 
 
 def test_brokers_hear_of_many_partitions_in_several_requests(cluster):
-    """Only a topic's metadata changes as a whole, for clients would see a topic that grows."""
     assert cluster.create("wide", 250, 3).error_code == 0
     assert cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="wide")], timeout_ms=1_000)).responses
     for broker in cluster.brokers.values():
@@ -117,6 +117,107 @@ def test_brokers_hear_of_many_partitions_in_several_requests(cluster):
             if count := sum(len(topic.partition_states) for topic in request.topic_states):
                 sizes[type(request)].append(count)
         assert list(sizes.values()) == [[20] * 12 + [10], [250, 250], [50] * 5]
+
+
+def metadata_of(broker):
+    """The UpdateMetadata requests with partitions: type, part, whether more follow, how many partitions."""
+    return [
+        (
+            request.type,
+            request.part,
+            request.has_more,
+            sum(len(topic.partition_states) for topic in request.topic_states),
+        )
+        for request in broker.received
+        if isinstance(request, UpdateMetadataRequest) and request.topic_states
+    ]
+
+
+PARTS = [(0, True, 1_000), (1, True, 1_000), (2, False, 500)]
+
+
+def in_parts(kind):
+    return [(kind, *part) for part in PARTS]
+
+
+def test_metadata_of_many_partitions_comes_in_parts(cluster):
+    assert cluster.create("wide", 2_500, 2).error_code == 0
+    cluster.brokers[2].kill()
+    cluster.settle(limit=100_000)
+    for broker in cluster.brokers.values():
+        broker.received.clear()
+    cluster.brokers[2].start()
+    cluster.settle(limit=100_000)
+    assert metadata_of(cluster.brokers[2])[:3] == in_parts(FULL)
+    assert len(cluster.brokers[2].image.topics["wide"].partitions) == 2_500
+
+
+def test_a_topic_is_not_seen_before_the_last_part(cluster):
+    """Clients would see a topic that grows."""
+    seen = []
+    for broker in cluster.brokers.values():
+        apply = broker.image.apply
+
+        def noted(request, apply=apply, image=broker.image):
+            answer = apply(request)
+            seen.append(len(image.topics["wide"].partitions) if "wide" in image.topics else 0)
+            return answer
+
+        broker.image.apply = noted
+    assert cluster.create("wide", 2_500, 2).error_code == 0
+    assert set(seen) == {0, 2_500}
+    assert metadata_of(cluster.brokers[1])[-3:] == in_parts(INCREMENTAL)
+
+
+def taken(cluster, broker):
+    """The next request to the broker, which is not delivered yet."""
+    controller = cluster.leader.controller
+    requests = controller.active.term.pushes.take(cluster.now.mono, controller.last_token + 1)
+    controller.last_token += len(requests)
+    return next(request for request in requests if request.target == broker.id)
+
+
+def test_what_changes_behind_a_part_follows(cluster):
+    """And parts begin again where one failed."""
+    assert cluster.create("wide", 2_500, 2).error_code == 0
+    broker = next(b for b in cluster.brokers.values() if b is not cluster.leader)
+    pushes = cluster.leader.controller.active.term.pushes
+    queue = pushes.queues[broker.id]
+    broker.received.clear()
+    partitions = list(cluster.state.partitions())
+    pushes.push_metadata(partitions)
+    first = taken(cluster, broker)
+    assert (first.request.part, first.request.has_more) == (0, True)
+    pushes.push_metadata(partitions[:1])
+    assert list(queue.metadata) == partitions[:1]
+    pushes.answered(first.token, None, cluster.now.mono)
+    assert queue.metadata.keys() == {*partitions}
+    cluster.settle()
+    assert metadata_of(broker) == in_parts(INCREMENTAL)
+    broker.received.clear()
+
+    pushes.push_metadata(partitions)
+    first = taken(cluster, broker)
+    pushes.push_metadata(partitions[:1])
+    pushes.answered(first.token, broker.receive(first.request), cluster.now.mono)
+    assert not queue.idle
+    cluster.settle()
+    assert metadata_of(broker) == [*in_parts(INCREMENTAL), (INCREMENTAL, 0, False, 1)]
+    assert queue.idle
+
+
+def test_full_metadata_takes_the_place_of_parts_that_are_left(cluster):
+    assert cluster.create("wide", 2_500, 2).error_code == 0
+    broker = next(b for b in cluster.brokers.values() if b is not cluster.leader)
+    pushes = cluster.leader.controller.active.term.pushes
+    broker.received.clear()
+    pushes.push_metadata(list(cluster.state.partitions()))
+    first = taken(cluster, broker)
+    pushes.queues[broker.id].full = True
+    pushes.answered(first.token, broker.receive(first.request), cluster.now.mono)
+    cluster.settle()
+    assert metadata_of(broker) == [(INCREMENTAL, *PARTS[0]), *in_parts(FULL)]
+    assert len(broker.image.topics["wide"].partitions) == 2_500
 
 
 def test_partitions_that_are_added_to_many_topics_are_counted_together(cluster):

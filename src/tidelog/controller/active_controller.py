@@ -339,10 +339,12 @@ class ActiveController:
         still: list[Settling] = []
         for settling in self.settling:
             settling.brokers &= busy
-            settling.topics = [topic for topic in settling.topics if self._awaits(topic)]
+            while settling.topics and not self._awaits(settling.topics[-1]):
+                settling.topics.pop()  # one is enough to wait for: this is done after every input
             if (settling.brokers or settling.topics) and now < settling.deadline:
                 still.append(settling)
                 continue
+            settling.topics = [topic for topic in settling.topics if self._awaits(topic)]
             _mark_late(settling)
             self.out.append(Reply(settling.token, settling.response))
         self.settling = still

@@ -12,7 +12,7 @@ their contents show whether the changes happened. If not, they are sent again.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,8 +27,8 @@ Group = list[Change]
 
 CHUNK = 500
 """The most changes in one multi: ZooKeeper limits the size of a message (jute.maxbuffer)."""
-READS = 2000
-"""Queries in one list: a list is answered at one moment, and no message grows without bound."""
+READS = 1000
+"""Queries in one list: no message grows without bound, and what comes back is read within a turn."""
 PAUSE: Sequence[Operation] = []
 """Yielded instead of operations; recognized by identity, because any list may be empty."""
 SLICE = 200
@@ -254,18 +254,27 @@ def read_all(queries: Sequence[Operation]) -> Steps[list[Any]]:
     return values
 
 
-def pack(groups: Iterable[Group]) -> list[list[Operation]]:
+def read_each(items: Sequence[T], query: Callable[[T], Operation], take: Callable[[T, Any], None]) -> Steps[None]:
+    """Query for each item, and take what was found, in the turn in which it comes."""
+    for chunk in chunks(items, READS):
+        values = yield [query(item) for item in chunk]
+        for item, value in zip(chunk, values, strict=True):
+            take(item, value)
+
+
+def pack(groups: Iterable[Group]) -> Iterator[list[Operation]]:
     """The groups in order, as many to one multi as `CHUNK` allows; a group is never split, even if it is larger."""
-    packed: list[list[Operation]] = []
+    packed: list[Operation] = []
     for group in groups:
-        if group and (not packed or len(packed[-1]) + len(group) > CHUNK):
-            packed.append([])
-        if group:
-            packed[-1].extend(group)
-    return packed
+        if packed and len(packed) + len(group) > CHUNK:
+            yield packed
+            packed = []
+        packed.extend(group)
+    if packed:
+        yield packed
 
 
 def submit(groups: Iterable[Group]) -> Steps[None]:
-    """The steps that write all groups, several to one multi."""
+    """The steps that write all groups, several to one multi. Each group is taken when its multi is due."""
     for operations in pack(groups):
         _ = yield operations

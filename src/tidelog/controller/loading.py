@@ -1,17 +1,23 @@
 """The image from the tree: what a new controller reads before it decides anything, and again after a conflict."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from tidelog.controller import tree
 from tidelog.controller.commands.config_changes import load_configs
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_as_written, elect_where_due
 from tidelog.controller.commands.features import keep_min_insync, load_features
-from tidelog.controller.commands.liveness import adopt, notice_log_folders, read_brokers
+from tidelog.controller.commands.liveness import adopt, notice_log_folders, push_all_roles, read_brokers
 from tidelog.controller.commands.reassignment import begin_requested
 from tidelog.controller.commands.topics import complete
 from tidelog.controller.controller_term import ControllerTerm
-from tidelog.controller.journal import Steps, read_all
+from tidelog.controller.journal import Slices, Steps, read_all, read_each
 from tidelog.controller.state import Topic
 from tidelog.ports import Children, Delete, Node, Read, Watch
+
+PLACES_A_COUNT = 50
+"""Assigned partitions that are listed in the time of one item of a slice."""
 
 WATCHED = (
     tree.BROKER_IDS,
@@ -42,9 +48,9 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
     marked, missing, made = yield from _load_topics(term)
     term.pushes.queues.clear()
     adopt(term, brokers)
-    _report_gone(term)
+    yield from _report_gone(term)
     for topic in marked:
-        deletions.begin(term, topic)
+        yield from deletions.begin(term, topic)
     yield from complete(term, missing, made)
     yield from _drop_stray_marks({topic.name for topic in marked})
     yield from keep_min_insync(term)
@@ -53,7 +59,7 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
     yield from begin_requested(term)
     yield from elect_as_written(term, logs)
     term.arrived = {partition: None for partition in cluster.partitions() if partition.is_moving}
-    term.pushes.push_roles(cluster.partitions())
+    yield from push_all_roles(term, list(cluster.partitions()))
     term.loaded = True
     term.report(
         "controller.loaded",
@@ -64,26 +70,43 @@ def load(term: ControllerTerm, logs: LogEnds, deletions: Deletions) -> Steps[Non
     )
 
 
-def _report_gone(term: ControllerTerm) -> None:
+def _report_gone(term: ControllerTerm) -> Steps[None]:
     """Report dead brokers that are still in in-sync sets: the controller that would have reported them may have died
     with them."""
-    states = [partition.state for partition in term.cluster.partitions()]
-    counted = {broker: epoch for state in states for broker, epoch in state.recorded.items()}
+    counted: dict[int, int] = {}
+    slices = Slices()
+    for partition in list(term.cluster.partitions()):
+        yield from slices.count()
+        counted.update(partition.state.recorded)
     for broker in sorted(counted.keys() - term.cluster.brokers.keys()):
         term.report("broker.gone", broker=broker, epoch=counted[broker])
 
 
-def _load_topics(term: ControllerTerm) -> Steps[tuple[list[Topic], dict[str, list[int]], set[str]]]:
-    """Topics with the states there are; those marked for deletion; partitions without a state; partition nodes."""
+def _load_topics(term: ControllerTerm) -> Steps[tuple[list[Topic], dict[str, list[int]], list[str]]]:
+    """Topics with the states there are; those marked for deletion; partitions without a state, and the nodes that they
+    have nevertheless."""
     topics, marks = yield [Children(tree.TOPICS), Children(tree.DELETE_TOPICS)]
-    nodes = yield from read_all([Read(tree.topic_path(name)) for name in topics])
-    listed = yield from read_all([Children(tree.partitions_path(name)) for name in topics])
-    made: set[str] = set()
-    for name, node, children in zip(topics, nodes, listed, strict=True):
-        if isinstance(node, Node) and (assignment := _assignment(term, name, node.data)) is not None:
+    nodes: dict[str, Node] = {}
+    children_of: dict[str, Sequence[str]] = {}
+
+    def read(name: str, node: Any) -> None:
+        if isinstance(node, Node):
+            nodes[name] = node
+
+    def listed(name: str, children: Any) -> None:
+        node = nodes.pop(name, None)
+        if node is not None and (assignment := _assignment(term, name, node.data)) is not None:
             term.cluster.add_topic(Topic(name, assignment, node.version))
-            made.update(tree.partition_path(name, int(child)) for child in children or () if child.isdigit())
+            children_of[name] = children or ()
+
+    yield from read_each(topics, lambda name: Read(tree.topic_path(name)), read)
+    yield from read_each(topics, lambda name: Children(tree.partitions_path(name)), listed)
     missing = yield from _load_states(term)
+    made = [
+        tree.partition_path(name, index)
+        for name, indexes in missing.items()
+        for index in {int(child) for child in children_of[name] if child.isdigit()}.intersection(indexes)
+    ]
     return [term.cluster.topics[name] for name in marks if name in term.cluster.topics], missing, made
 
 
@@ -98,14 +121,18 @@ def _assignment(term: ControllerTerm, name: str, data: bytes) -> tree.Assignment
 
 def _load_states(term: ControllerTerm) -> Steps[dict[str, list[int]]]:
     wanted = [(topic, index) for topic in term.cluster.topics.values() for index in topic.assignment.replicas]
-    nodes = yield from read_all([Read(tree.state_path(topic.name, index)) for topic, index in wanted])
+    yield from Slices().count(len(wanted) // PLACES_A_COUNT)
     missing: dict[str, list[int]] = {}
-    for (topic, index), node in zip(wanted, nodes, strict=True):
+
+    def take(place: tuple[Topic, int], node: Any) -> None:
+        topic, index = place
         if node is None:
             missing.setdefault(topic.name, []).append(index)
-            continue
+            return
         partition = topic.partitions[index] = topic.add(index)
         partition.commit(tree.parse_state(node.data), node.version)
+
+    yield from read_each(wanted, lambda place: Read(tree.state_path(place[0].name, place[1])), take)
     return missing
 
 

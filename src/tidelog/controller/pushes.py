@@ -4,6 +4,10 @@ A queue holds partitions, not requests: a request is built from the committed st
 changes are merged. Roles (LeaderAndIsr) go before metadata (UpdateMetadata), deletions (StopReplica) last, except that
 a broker gets the full metadata before its first roles. A queue ends with its broker's epoch.
 
+Metadata of many partitions leaves in parts (`Parts`), each with the states of its own moment; what changes behind the
+parts that have left follows in the next push. The broker applies all parts together: clients would otherwise see a
+topic that grows, and a full push also says what is gone.
+
 A request that timed out may still arrive, on a connection that is closed by then. So each carries a number, higher than
 all before; the broker rejects one that is older than the last it accepted.
 """
@@ -37,7 +41,11 @@ T = TypeVar("T")
 RETRY_MS = 50
 MOST, MOST_NEW = 50, 20
 """Partitions in one request, and while there are new ones, whose replicas it takes a millisecond to make: a broker
-serves others between two requests. Metadata is not split: clients would see a topic that grows."""
+serves others between two requests."""
+MOST_METADATA = 1000
+"""Partitions in one part of the metadata: to build, encode or apply it takes some milliseconds."""
+ROLES_A_COUNT = 10
+"""Roles that are queued in the time of one item of a command's slice."""
 PAUSE_MS = 1
 """After a request with that many partitions; a broker's requests to itself would be one turn otherwise."""
 EPOCH_DURING_DELETE = -2
@@ -47,12 +55,31 @@ Kind = Literal["roles", "metadata", "deletions"]
 
 
 class Flight(NamedTuple):
-    """The request in flight, with its partitions in case it must be sent again."""
+    """The request in flight, with its partitions in case it must be sent again; `Parts` has those of metadata."""
 
     token: int
     kind: Kind
     partitions: Mapping[Partition, Any]
-    full: bool = False
+
+
+@dataclass(slots=True)
+class Parts:
+    """Metadata that leaves in parts: all of its partitions, and how many have left."""
+
+    partitions: list[Partition]
+    full: bool
+    number: int = 0
+    left: int = 0
+
+    def take(self) -> list[Partition]:
+        """The partitions of the next part."""
+        taken = self.partitions[self.left : self.left + MOST_METADATA]
+        self.left += len(taken)
+        return taken
+
+    @property
+    def has_more(self) -> bool:
+        return self.left < len(self.partitions)
 
 
 @dataclass(slots=True)
@@ -72,6 +99,8 @@ class Queue:
     """The full metadata is due. Nothing else is sent before it."""
     brokers: bool = True
     """The list of live brokers changed, so an UpdateMetadata is due even without partitions."""
+    parts: Parts | None = None
+    """The metadata of which a part has left and others have not."""
     flight: Flight | None = None
     """At most one, so that the broker applies pushes in the order in which they were sent."""
     retry_at: int | None = None
@@ -81,11 +110,11 @@ class Queue:
         return self.flight is None and self.next_kind() is None
 
     def next_kind(self) -> Kind | None:
-        if self.full:
+        if self.full or (self.parts is not None and self.parts.full):
             return "metadata"
         if self.roles:
             return "roles"
-        if self.metadata or self.brokers:
+        if self.metadata or self.brokers or self.parts is not None:
             return "metadata"
         return "deletions" if self.deletions else None
 
@@ -185,18 +214,16 @@ class Pushes:
     def _request(self, queue: Queue, kind: Kind, number: int) -> PeerRequest:
         request: Any
         partitions: dict[Partition, Any]
-        is_full = kind == "metadata" and queue.full
         if kind == "roles":
             partitions, queue.roles = _split(queue.roles, MOST_NEW if queue.created else MOST)
             request = self._leader_and_isr(queue, number, partitions)
         elif kind == "metadata":
-            partitions, queue.metadata = queue.metadata, {}
-            request = self._update_metadata(queue, number, partitions)
-            queue.full = queue.brokers = False
+            request = self._update_metadata(queue, number)
+            partitions = {}
         else:
             partitions, queue.deletions = _split(queue.deletions, MOST)
             request = self._stop_replica(queue, number, partitions)
-        queue.flight = Flight(number, kind, partitions, full=is_full)
+        queue.flight = Flight(number, kind, partitions)
         return PeerRequest(queue.broker, request, "controller", number)
 
     def _leader_and_isr(self, queue: Queue, number: int, partitions: Iterable[Partition]) -> LeaderAndIsrRequest:
@@ -224,25 +251,39 @@ class Pushes:
                 return LeaderAndIsrLiveLeader(broker_id=broker, host_name=endpoint.host, port=endpoint.port)
         return None
 
-    def _update_metadata(self, queue: Queue, number: int, changed: Iterable[Partition]) -> UpdateMetadataRequest:
-        lives = self.cluster.lives
+    def _metadata_parts(self, queue: Queue) -> Parts:
+        """Those under way, or all that is due now: changes from now on are for the next push."""
+        parts = queue.parts
+        if parts is None or (queue.full and not parts.full):
+            partitions = list(self.cluster.partitions() if queue.full else queue.metadata)
+            parts = queue.parts = Parts(partitions, queue.full)
+            queue.metadata, queue.full, queue.brokers = {}, False, False
+        return parts
+
+    def _update_metadata(self, queue: Queue, number: int) -> UpdateMetadataRequest:
+        parts, lives = self._metadata_parts(queue), self.cluster.lives
+        part = parts.number
+        states = [
+            UpdateMetadataTopicState(
+                topic_name=topic.name,
+                topic_id=topic.id,
+                partition_states=[partition.metadata(lives) for partition in group],
+            )
+            for topic, group in _by_topic(parts.take())
+        ]
+        parts.number += 1
         return UpdateMetadataRequest(
             controller_id=self.broker_id,
-            type=FULL if queue.full else INCREMENTAL,
+            type=FULL if parts.full else INCREMENTAL,
             controller_epoch=self.epoch,
             broker_epoch=queue.epoch,
-            topic_states=[
-                UpdateMetadataTopicState(
-                    topic_name=topic.name,
-                    topic_id=topic.id,
-                    partition_states=[partition.metadata(lives) for partition in group],
-                )
-                for topic, group in _by_topic(self.cluster.partitions() if queue.full else changed)
-            ],
+            topic_states=states,
             live_brokers=self.live_brokers,
             push_number=number,
             features=[UpdateMetadataFeature(name=name, level=level) for name, level in self.cluster.features.items()],
             features_epoch=max(0, self.cluster.features_version),
+            part=part,
+            has_more=parts.has_more,
         )
 
     def _stop_replica(self, queue: Queue, number: int, epochs: Mapping[Partition, int]) -> StopReplicaRequest:
@@ -280,7 +321,9 @@ class Pushes:
             queue.retry_at = now + RETRY_MS
             _requeue(queue, flight)
             return Answered(queue.broker, flight.kind, flight.partitions, {}, failed=True, code=code)
-        if len(flight.partitions) >= MOST_NEW:
+        if flight.kind == "metadata":
+            self._metadata_applied(queue, now)
+        elif len(flight.partitions) >= MOST_NEW:
             queue.retry_at = now + PAUSE_MS
         errors = self._errors(flight, response)
         if flight.kind == "roles":
@@ -288,6 +331,16 @@ class Pushes:
             queue.created.difference_update(p for p in flight.partitions if p not in refused)
             _push_full_metadata_first(queue, refused, now)
         return Answered(queue.broker, flight.kind, flight.partitions, errors)
+
+    def _metadata_applied(self, queue: Queue, now: int) -> None:
+        parts = queue.parts
+        assert parts is not None
+        if parts.has_more:
+            queue.retry_at = now + PAUSE_MS
+        else:
+            queue.parts = None
+            if len(parts.partitions) >= MOST_NEW and not parts.full:
+                queue.retry_at = now + PAUSE_MS
 
     def _errors(self, flight: Flight, response: Any) -> dict[TopicPartition, int]:
         if flight.kind == "metadata":
@@ -315,9 +368,11 @@ def _requeue(queue: Queue, flight: Flight) -> None:
         kept = dict.fromkeys(p for p in flight.partitions if not p.deleted and queue.broker in p.replicas)
         queue.roles = kept | queue.roles
     elif flight.kind == "metadata":
-        queue.full = queue.full or flight.full
+        parts, queue.parts = queue.parts, None
+        assert parts is not None
+        queue.full = queue.full or parts.full
         queue.brokers = True
-        queue.metadata = dict.fromkeys(flight.partitions) | queue.metadata
+        queue.metadata = {} if queue.full else dict.fromkeys(parts.partitions) | queue.metadata
     else:
         gone = {p: epoch for p, epoch in flight.partitions.items() if p.deleted or queue.broker not in p.replicas}
         queue.deletions = gone | queue.deletions

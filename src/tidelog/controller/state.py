@@ -5,6 +5,7 @@ structures that requests carry are kept with the partition and built once per ch
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from tidelog.config.feature_levels import ELR_VERSION
@@ -204,13 +205,7 @@ class ClusterState:
 
     def partitions(self) -> Iterator[Partition]:
         """All partitions but those of topics marked for deletion."""
-        for topic in self.topics.values():
-            if not topic.deleted:
-                yield from topic.partitions.values()
-
-    def on_brokers(self, brokers: set[int]) -> list[Partition]:
-        """The partitions with a replica on any of these brokers."""
-        return [partition for partition in self.partitions() if not brokers.isdisjoint(partition.replicas)]
+        return chain.from_iterable(topic.partitions.values() for topic in self.topics.values() if not topic.deleted)
 
     def partition(self, topic: str, index: int) -> Partition | None:
         """None also if the topic is marked for deletion."""

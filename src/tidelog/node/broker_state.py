@@ -357,17 +357,17 @@ class BrokerState:
         return self.assignments.sync_folders()
 
     def apply_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
+        """ApiError if an earlier part of it is missing."""
         before = self.image.brokers
-        topics = self.image.topics
-        names = list(topics) if request.type == FULL else [state.topic_name for state in request.topic_states]
-        ids = {name: topics[name].id for name in names if name in topics}
-        touched = self.image.apply(request)
+        changed = self.image.apply(request)
+        if changed is None:
+            return
+        topics, touched = self.image.topics, changed.touched
         if request.type == FULL:
             self._unknown_topics = self.assignments.unknown_topics()
         self._metadata_epoch = request.controller_epoch
         self.delete_stray_replicas_once_known()
-        replaced = {name for name, old in ids.items() if name in topics and topics[name].id != old}
-        self.effects.extend(self.groups.topics_deleted(touched.difference(topics) | replaced, now))
+        self.effects.extend(self.groups.topics_deleted(touched.difference(topics) | changed.replaced, now))
         self.effects.extend(self.groups.topics_changed(touched, now))
         if before.keys() != self.image.brokers.keys():
             self._alive_changed(now)

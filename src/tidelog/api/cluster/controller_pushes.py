@@ -4,6 +4,7 @@
 """
 
 from tidelog.api.context import Context, Pending
+from tidelog.errors import ApiError
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.cluster.controller_pushes import (
     LeaderAndIsrRequest,
@@ -53,5 +54,8 @@ def update_metadata(request: UpdateMetadataRequest, context: Context) -> UpdateM
     """What the cluster is: brokers, topics, partitions and their leaders."""
     code = context.broker.check_controller(request)
     if not code:
-        context.broker.apply_metadata(request, context.now)
+        try:
+            context.broker.apply_metadata(request, context.now)
+        except ApiError as error:
+            code = error.code
     return UpdateMetadataResponse(error_code=code)

@@ -6,7 +6,7 @@ request is still UNKNOWN_TOPIC_OR_PARTITION, and the client retries.
 An answer with many partitions is made with pauses: it may be that of a request of a few bytes.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 
 from tidelog.api import authorized_operations as operations
 from tidelog.api.context import Context
@@ -26,7 +26,8 @@ from tidelog.wire.messages.topics.metadata import (
     MetadataResponseTopic,
 )
 
-"""Partitions between two pauses: a few milliseconds."""
+Described = tuple[MetadataResponseTopic, TopicImage | None]
+"""A topic without its partitions, which are to follow from the image, if there is any."""
 
 
 def handle(request: MetadataRequest, context: Context) -> Generator[None, None, MetadataResponse]:
@@ -38,17 +39,25 @@ def handle(request: MetadataRequest, context: Context) -> Generator[None, None, 
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = operations.of_cluster(context)
-    partitions = 0
-    for topic in _topics(request, context):
-        response.topics.append(topic)
-        partitions += 1 + len(topic.partitions)
-        if partitions >= SLICE:
-            partitions = 0
+    count = 0
+    for described, topic in _topics(request, context):
+        response.topics.append(described)
+        count += 1
+        partitions = sorted(topic.partitions.items()) if topic is not None else []
+        for first in range(0, len(partitions), SLICE):
+            portion = partitions[first : first + SLICE]
+            described.partitions += _described_partitions(portion, context)
+            count += len(portion)
+            if count >= SLICE:
+                count = 0
+                yield
+        if count >= SLICE:
+            count = 0
             yield
     if request.include_topic_authorized_operations:
-        for count, topic in enumerate(response.topics, 1):
-            if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                topic.topic_authorized_operations = operations.of_topic(context, topic.name or "")
+        for count, described in enumerate(response.topics, 1):
+            if described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                described.topic_authorized_operations = operations.of_topic(context, described.name or "")
             if not count % (SLICE // 10):
                 yield
     return response
@@ -70,12 +79,12 @@ def shown_controller(image: ClusterImage) -> int:
     return min(image.brokers, default=-1)
 
 
-def _topics(request: MetadataRequest, context: Context) -> Iterable[MetadataResponseTopic]:
+def _topics(request: MetadataRequest, context: Context) -> Iterable[Described]:
     """What the client may not describe is not shown, or is refused where it is named, and is never created."""
     image = context.broker.image
     if request.topics is None or (context.version == 0 and not request.topics):
         existing = list(image.topics.values())
-        return (_described(topic, context) for topic in existing if may_describe(topic.name, context, ""))
+        return (_described(topic) for topic in existing if may_describe(topic.name, context, ""))
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NO_ID)
     if ids:
         return (_by_id(topic_id, context) for topic_id in ids)
@@ -83,7 +92,7 @@ def _topics(request: MetadataRequest, context: Context) -> Iterable[MetadataResp
     hidden = {name for name in wanted if not may_describe(name, context)}
     missing = [name for name in wanted if name not in hidden and name not in image.topics]
     hidden |= _make_missing(request, missing, context)
-    return (forbidden(name) if name in hidden else _by_name(name, context) for name in wanted)
+    return ((forbidden(name), None) if name in hidden else _by_name(name, context) for name in wanted)
 
 
 def may_describe(name: str, context: Context, api: str = "Metadata") -> bool:
@@ -141,14 +150,14 @@ def _may_create(name: str, context: Context) -> bool:
     return access.allows(create, ResourceType.TOPIC, name, "Metadata")
 
 
-def _by_id(topic_id: bytes, context: Context) -> MetadataResponseTopic:
+def _by_id(topic_id: bytes, context: Context) -> Described:
     topic = context.broker.image.topic_by_id(topic_id)
     if topic is None:
-        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    return _described(topic, context) if may_describe(topic.name, context) else forbidden(None, topic_id)
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id), None
+    return _described(topic) if may_describe(topic.name, context) else (forbidden(None, topic_id), None)
 
 
-def _by_name(name: str, context: Context) -> MetadataResponseTopic:
+def _by_name(name: str, context: Context) -> Described:
     topic = context.broker.image.topics.get(name)
     if topic is None:
         code = (
@@ -156,22 +165,20 @@ def _by_name(name: str, context: Context) -> MetadataResponseTopic:
             if topic_names.fault(name) is None
             else ErrorCode.INVALID_TOPIC_EXCEPTION
         )
-        return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
-    return _described(topic, context)
+        return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS), None
+    return _described(topic)
 
 
-def _described(topic: TopicImage, context: Context) -> MetadataResponseTopic:
+def _described(topic: TopicImage) -> Described:
+    return MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS), topic
+
+
+def _described_partitions(
+    partitions: Iterable[tuple[int, PartitionImage]], context: Context
+) -> Iterator[MetadataResponsePartition]:
     image = context.broker.image
     reachable = {broker.id for broker in image.brokers.values() if context.listener in broker.endpoints}
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            _partition(index, partition, image, reachable, context.version)
-            for index, partition in sorted(topic.partitions.items())
-        ],
-    )
+    return (_partition(index, partition, image, reachable, context.version) for index, partition in partitions)
 
 
 def _partition(

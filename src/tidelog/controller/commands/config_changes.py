@@ -6,6 +6,7 @@ notification has no effect before the next controller, as in Kafka 3.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from tidelog.controller import tree
 from tidelog.controller.commands.configs import apply_options
@@ -13,7 +14,7 @@ from tidelog.controller.commands.elections import LogEnds
 from tidelog.controller.commands.features import keep_min_insync
 from tidelog.controller.config_values import read_values
 from tidelog.controller.controller_term import ControllerTerm
-from tidelog.controller.journal import Steps, read_all
+from tidelog.controller.journal import Steps, read_all, read_each
 from tidelog.ports import Children, Node, Read
 
 
@@ -53,14 +54,16 @@ def notice_configs(term: ControllerTerm, logs: LogEnds) -> Steps[None]:
 
 
 def _read(term: ControllerTerm, entities: Collection[str]) -> Steps[None]:
-    cluster, wanted = term.cluster, sorted(entities)
-    nodes = yield from read_all([Read(f"{tree.CONFIG}/{entity}") for entity in wanted])
-    for entity, node in zip(wanted, nodes, strict=True):
+    cluster = term.cluster
+
+    def take(entity: str, node: Any) -> None:
         cluster.configs.pop(entity, None)
         cluster.config_versions.pop(entity, None)
         if isinstance(node, Node):
             cluster.configs[entity] = read_values(entity, node.data)
             cluster.config_versions[entity] = node.version
+
+    yield from read_each(sorted(entities), lambda entity: Read(f"{tree.CONFIG}/{entity}"), take)
 
 
 def _clients_of_users(entities: Sequence[str]) -> Steps[list[str]]:

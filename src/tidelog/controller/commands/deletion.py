@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from tidelog.controller import tree
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.journal import CHUNK, Group, Slices, Steps, chunks, submit
-from tidelog.controller.pushes import Answered
+from tidelog.controller.pushes import ROLES_A_COUNT, Answered
 from tidelog.controller.state import Partition, Topic
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, id_text
@@ -34,6 +34,8 @@ class Deletions:
     def __init__(self) -> None:
         self.remaining: dict[Topic, dict[int, set[Partition]]] = {}
         self.moving: dict[Topic, None] = {}
+        self._gone: list[Topic] = []
+        """Topics whose last replica has gone since `ready` was called; it is called for every input."""
 
     def __repr__(self) -> str:
         waits = {topic.name: sorted(brokers) for topic, brokers in self.remaining.items()}
@@ -42,8 +44,9 @@ class Deletions:
     def clear(self) -> None:
         self.remaining.clear()
         self.moving.clear()
+        self._gone.clear()
 
-    def begin(self, term: ControllerTerm, topic: Topic) -> None:
+    def begin(self, term: ControllerTerm, topic: Topic) -> Steps[None]:
         """Its mark is committed: remove it from metadata, and stop its replicas on live brokers. A topic under
         reassignment stays until that ends."""
         topic.marked = True
@@ -52,21 +55,26 @@ class Deletions:
             return
         topic.deleted = True
         replicas: dict[int, set[Partition]] = {}
+        slices = Slices()
         for partition in topic.partitions.values():
+            yield from slices.count()
             partition.deleted = True
             partition.touch()
             for broker in partition.replicas:
                 replicas.setdefault(broker, set()).add(partition)
         self.remaining[topic] = replicas
+        if not replicas:
+            self._gone.append(topic)
         term.pushes.push_metadata(topic.partitions.values())
-        for broker in replicas:
+        for broker, stopped in replicas.items():
+            yield from slices.count(len(stopped) // ROLES_A_COUNT)
             self._stop(term, topic, broker)
 
-    def moved(self, term: ControllerTerm) -> None:
+    def moved(self, term: ControllerTerm) -> Steps[None]:
         """Reassignments ended: what waited for them begins."""
         for topic in [topic for topic in self.moving if not topic.is_moving]:
             del self.moving[topic]
-            self.begin(term, topic)
+            yield from self.begin(term, topic)
 
     def _stop(self, term: ControllerTerm, topic: Topic, broker: int) -> None:
         term.pushes.push_deletion(broker, sorted(self.remaining[topic][broker], key=lambda p: p.index))
@@ -88,15 +96,18 @@ class Deletions:
             waiting.discard(partition)
             if not waiting:
                 del replicas[answered.broker]
+                if not replicas:
+                    self._gone.append(partition.topic)
 
     def give_up(self, broker: int) -> None:
         """The broker will not return: treat its replicas as deleted."""
-        for replicas in self.remaining.values():
-            replicas.pop(broker, None)
+        for topic, replicas in self.remaining.items():
+            if replicas.pop(broker, None) is not None and not replicas:
+                self._gone.append(topic)
 
     def ready(self) -> list[Topic]:
         """Topics whose every replica is gone; they are handed out once."""
-        done = [topic for topic, replicas in self.remaining.items() if not replicas]
+        done, self._gone = self._gone, []
         for topic in done:
             del self.remaining[topic]
         return done
@@ -117,24 +128,27 @@ def delete_topics(
         return DeleteTopicsResponse(
             responses=[DeletableTopicResult(name=name, topic_id=id_, error_code=code) for name, id_ in requested]
         )
-    results, topics = resolve(term, request)
     slices = Slices()
+    results, topics = yield from resolve(term, request, slices)
     for chunk in chunks(topics):
         yield [Create(tree.delete_path(topic.name)) for topic in chunk]
         for topic in chunk:
             yield from slices.count()
             term.report("topic.deleting", topic=topic.name, topic_id=id_text(topic.id))
-            deletions.begin(term, topic)
+            yield from deletions.begin(term, topic)
     return DeleteTopicsResponse(responses=results)
 
 
-def resolve(term: ControllerTerm, request: DeleteTopicsRequest) -> tuple[list[DeletableTopicResult], list[Topic]]:
+def resolve(
+    term: ControllerTerm, request: DeleteTopicsRequest, slices: Slices
+) -> Steps[tuple[list[DeletableTopicResult], list[Topic]]]:
     """Each name or id once; the answers of all, and the topics that go."""
     results: list[DeletableTopicResult] = []
     topics: dict[Topic, DeletableTopicResult] = {}
     requested = [(t.name, t.topic_id) for t in request.topics] + [(name, NO_ID) for name in request.topic_names]
     counted = Counter(requested)
     for (name, topic_id), times in counted.items():
+        yield from slices.count()
         result = DeletableTopicResult(name=name, topic_id=topic_id)
         results.append(result)
         try:
@@ -173,7 +187,7 @@ def remove_topics(term: ControllerTerm, topics: Sequence[Topic]) -> Steps[None]:
     for batch in _batches(topics):
         # If the image was read anew, it knows the topic by another object.
         gone = [topic for topic in batch if term.cluster.topics.get(topic.name) is topic]
-        yield from submit([group for topic in gone for group in _nodes(term, topic)])
+        yield from submit(group for topic in gone for group in _nodes(term, topic))
         for topic in gone:
             term.cluster.remove_topic(topic)
             term.report("topic.deleted", topic=topic.name, topic_id=id_text(topic.id))
@@ -206,7 +220,9 @@ def delete_as_written(term: ControllerTerm, deletions: Deletions) -> Steps[None]
     marks of unknown topics, and all of them if `delete.topic.enable` is false. This controller knows its own marks."""
     (marks,) = yield [Children(tree.DELETE_TOPICS)]
     void: list[Delete] = []
+    slices = Slices()
     for name in marks:
+        yield from slices.count()
         topic = term.cluster.topics.get(name)
         if topic is not None and topic.marked:
             continue
@@ -214,5 +230,5 @@ def delete_as_written(term: ControllerTerm, deletions: Deletions) -> Steps[None]
             void.append(Delete(tree.delete_path(name)))
             continue
         term.report("topic.deleting", topic=topic.name, topic_id=id_text(topic.id))
-        deletions.begin(term, topic)
+        yield from deletions.begin(term, topic)
     yield void

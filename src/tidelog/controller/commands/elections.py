@@ -144,7 +144,9 @@ def judge(term: ControllerTerm, partition: Partition, *, unclean: bool = False) 
 def elect_where_due(term: ControllerTerm, logs: LogEnds, partitions: Iterable[Partition], why: str) -> Steps[None]:
     """Give each partition the leader and ISR that the living brokers call for."""
     changes: Changes = {}
+    slices = Slices()
     for partition in partitions:
+        yield from slices.count()
         election = judge(term, partition)
         logs.set(term, partition, election.candidates)
         if election.state is not None:
@@ -178,7 +180,9 @@ def report_unclean(term: ControllerTerm, partition: Partition, leader: int) -> N
 def elect_most_complete(term: ControllerTerm, logs: LogEnds, partitions: Sequence[Partition]) -> Steps[None]:
     """All candidates reported their log ends: the most complete one leads."""
     changes: Changes = {}
+    slices = Slices()
     for partition in term.cluster.current(partitions):
+        yield from slices.count()
         candidates = judge(term, partition).candidates
         if candidates and logs.is_known(partition, candidates):
             known, lives = logs.known[partition], term.cluster.lives
@@ -256,7 +260,9 @@ def rebalance(term: ControllerTerm) -> Steps[None]:
     """Every leader.imbalance.check.interval.seconds: in-sync first replicas lead again, for brokers that miss more than
     leader.imbalance.per.broker.percentage of their leaderships. Partitions under reassignment wait."""
     of: dict[int, list[Partition]] = {}
-    for partition in term.cluster.partitions():
+    slices = Slices()
+    for partition in list(term.cluster.partitions()):
+        yield from slices.count()
         of.setdefault(partition.replicas[0], []).append(partition)
     percentage = term.broker_config().leader_imbalance_per_broker_percentage
     changes: Changes = {}
@@ -265,6 +271,7 @@ def rebalance(term: ControllerTerm) -> Steps[None]:
         if len(away) * 100 <= percentage * len(own):
             continue
         for partition in away:
+            yield from slices.count()
             state = elect_preferred(partition.state, partition.replicas, term.cluster.lives, offline=partition.offline)
             if state is not None:
                 changes[partition] = state

@@ -6,7 +6,7 @@ broker are deletions of topics that wait for it, and its options (`unregister`).
 until they are moved, and if it alone may hold committed records, unregistering it elects no leader.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from tidelog.controller import tree
@@ -14,8 +14,9 @@ from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.controller_term import ControllerTerm
 from tidelog.controller.features import refusal
-from tidelog.controller.journal import Steps
+from tidelog.controller.journal import Slices, Steps, chunks
 from tidelog.controller.leaders import Life
+from tidelog.controller.pushes import ROLES_A_COUNT
 from tidelog.controller.state import LiveBroker, Partition
 from tidelog.errors import ErrorCode
 from tidelog.ports import Children, Delete, Node, Read
@@ -77,14 +78,35 @@ def notice_brokers(term: ControllerTerm, logs: LogEnds) -> Steps[set[int]]:
     adopt(term, found)
     for id_ in sorted(came):
         term.report("broker.registered", broker=id_, epoch=found[id_].epoch, clean=found[id_].registration.clean_epoch)
-    affected = term.cluster.on_brokers(gone | came)
-    for partition in affected:
-        partition.offline -= gone | came
-    term.touch(affected)
+    affected = yield from on_brokers(term, gone | came)
+    slices = Slices()
+    for chunk in chunks(affected):
+        yield from slices.count(len(chunk) // ROLES_A_COUNT)
+        for partition in chunk:
+            partition.offline -= gone | came
+        term.touch(chunk)
     yield from elect_where_due(term, logs, affected, "brokers changed")
     for id_ in came:
-        term.pushes.push_roles(affected, only=id_)
+        yield from push_all_roles(term, affected, only=id_)
     return came
+
+
+def on_brokers(term: ControllerTerm, brokers: set[int]) -> Steps[list[Partition]]:
+    """The partitions with a replica on any of these brokers."""
+    found: list[Partition] = []
+    slices = Slices()
+    for chunk in chunks(list(term.cluster.partitions())):
+        yield from slices.count(len(chunk) // ROLES_A_COUNT)
+        found += [partition for partition in chunk if not brokers.isdisjoint(partition.replicas)]
+    return found
+
+
+def push_all_roles(term: ControllerTerm, partitions: Sequence[Partition], *, only: int | None = None) -> Steps[None]:
+    """`Pushes.push_roles` of so many partitions as a broker may have."""
+    slices = Slices()
+    for chunk in chunks(partitions):
+        yield from slices.count(len(chunk) // ROLES_A_COUNT)
+        term.pushes.push_roles(chunk, only=only)
 
 
 def notice_log_folders(term: ControllerTerm) -> Steps[None]:
@@ -99,7 +121,7 @@ def notice_log_folders(term: ControllerTerm) -> Steps[None]:
         with suppress(*tree.UNREADABLE):
             affected_brokers.add(tree.parse_log_dir_event(node.data))
     for broker in sorted(affected_brokers):
-        term.pushes.push_roles(term.cluster.on_brokers({broker}), only=broker)
+        yield from push_all_roles(term, (yield from on_brokers(term, {broker})), only=broker)
     yield [Delete(path) for path in read]
 
 
@@ -147,7 +169,7 @@ def shut_down(
     if not life.leaving:
         lives[request.broker_id] = life._replace(leaving=True)
         term.report("broker.leaving", broker=request.broker_id, epoch=life.epoch)
-    held = term.cluster.on_brokers({request.broker_id})
+    held = yield from on_brokers(term, {request.broker_id})
     yield from elect_where_due(term, logs, held, "controlled shutdown")
     return ControlledShutdownResponse(
         remaining_partitions=[

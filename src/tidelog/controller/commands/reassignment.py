@@ -68,7 +68,7 @@ def alter_reassignments(
     yield from forget_requests(term, named)
     yield from carry_out(term, list(moves.values()), "reassignment")
     yield from release(term, {p: replicas for p, replicas in wanted.items() if not p.is_moving})
-    deletions.moved(term)
+    yield from deletions.moved(term)
     leaderless = [p for p in moves if p.state.leader == NO_LEADER and not p.deleted]
     yield from elect_where_due(term, logs, leaderless, "reassignment")
     return response
@@ -218,7 +218,7 @@ def finish_moves(term: ControllerTerm, deletions: Deletions) -> Steps[None]:
     yield from carry_out(term, moves, "reassigned")
     yield from forget_requests(term, replicas)
     yield from release(term, replicas)
-    deletions.moved(term)
+    yield from deletions.moved(term)
 
 
 def list_reassignments(

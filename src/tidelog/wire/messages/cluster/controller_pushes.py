@@ -6,7 +6,8 @@
 - StopReplica (key 5): the controller has a broker stop or delete replicas. `push_number` and `topic_id` are not
   Kafka's: the one ascends within the controller's epoch, the other says which topic of that name is meant.
 - UpdateMetadata (key 6): the controller sends every broker the cluster's metadata. `push_number`, the eligible leader
-  replicas, the last leader and the finalized features are not Kafka's.
+  replicas, the last leader and the finalized features are not Kafka's. Nor are `part`, the position of this request
+  among those that carry a large change, and `has_more`, false in the last of them: then all take effect together.
 """
 
 from tidelog.wire.message import api, array, boolean, int8, int16, int32, int64, message, string, uuid
@@ -167,6 +168,8 @@ class UpdateMetadataRequest:
     push_number: int = int64(default=-1, tag=1000)
     features: list[UpdateMetadataFeature] = array(UpdateMetadataFeature, tag=1001)
     features_epoch: int = int64(default=0, tag=1002)
+    part: int = int32(default=0, tag=1003)
+    has_more: bool = boolean(default=False, tag=1004)
 
 
 @api(6)
