@@ -103,6 +103,13 @@ class FakeBroker:
         self.roles = {}
         self.controller_epoch = 0
 
+    def lose_session(self):
+        """The process goes on and registers again, with proof of what it has."""
+        self.session.close()
+        self.run(self.controller.session_lost(self.cluster.now))
+        self.clean_epoch = self.epoch
+        self.start()
+
     def stop_cleanly(self):
         self.clean_epoch = self.epoch
         self.kill()

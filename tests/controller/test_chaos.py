@@ -1,4 +1,5 @@
-"""Random lives of a cluster: kills, clean and unclean restarts, lost answers, failovers, AlterPartitions at any moment.
+"""Random lives of a cluster: kills, clean and unclean restarts, lost sessions and answers, failovers, moves, options
+and AlterPartitions at any moment.
 
 The ghost checks I13, I14 and I17 at every write; at the end, with all brokers back, every partition has a leader, all
 brokers have the same picture, and the controller's image equals the tree.
@@ -9,6 +10,8 @@ import random
 import pytest
 
 from tests.controller.fake_cluster import FakeCluster
+from tidelog.client.admin import alter_configs_request
+from tidelog.config.alter import BROKER, TOPIC
 from tidelog.controller import tree
 from tidelog.wire.messages.cluster.alter_partition import AlterPartitionRequest
 from tidelog.wire.messages.cluster.brokers import ControlledShutdownRequest
@@ -51,8 +54,10 @@ class Chaos:
                 self.leave,
                 self.prefer,
                 self.move,
+                self.blip,
+                self.configure,
             ],
-            [60, 2, 4, 2, 1, 8, 3, 1, 1, 3],
+            [60, 2, 4, 2, 1, 8, 3, 1, 1, 3, 1, 1],
         )[0]
         act()
 
@@ -122,6 +127,19 @@ class Chaos:
             )
             topic = ReassignableTopic(name=partition.topic.name, partitions=[wish])
             self.submit(AlterPartitionReassignmentsRequest(topics=[topic]))
+
+    def blip(self):
+        """A broker loses its session, and nothing else."""
+        broker = self.random.choice(list(self.cluster.brokers.values()))
+        if broker.alive:
+            broker.lose_session()
+
+    def configure(self):
+        """Some topic, or the cluster, demands more or fewer replicas in sync."""
+        topic = f"t{self.random.randrange(self.names + 1)}"
+        kind, name = (TOPIC, topic) if self.random.random() < 0.7 else (BROKER, "")
+        value = str(self.random.randrange(1, 4))
+        self.submit(alter_configs_request(kind, name, [("min.insync.replicas", value)]))
 
     def prefer(self):
         self.submit(ElectLeadersRequest(election_type=0, topic_partitions=None))
