@@ -51,6 +51,7 @@ FIRST = ("spark", "java", "process", "soak", "cluster", "unit")
 PLACES = (
     ("tests/simulation/*", "soak"),
     ("tests/spark/values/*", "unit"),
+    ("tests/spark/test_iceberg_table.py", "unit"),
     ("tests/spark/test_access.py", "cluster"),
     ("tests/spark/test_frames.py", "cluster"),
     ("tests/spark/test_record_columns.py", "cluster"),
@@ -152,6 +153,7 @@ GROUPS = (
     ("tests/spark/test_sink_crashes.py", "sink"),
     ("tests/spark/test_sink_older_transactions.py", "sink"),
     *((f"tests/spark/{name}.py", name) for name in ALONE_ON_SPARK),
+    ("tests/spark/test_pipelines_kills_cdc.py", "spark, killed"),
     ("tests/spark/test_pipelines_kills_flights.py", "spark, killed"),
     ("tests/spark/test_pipelines_kills_la*.py", "spark, killed"),
     ("tests/spark/*", "spark"),

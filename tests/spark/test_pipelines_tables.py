@@ -152,7 +152,7 @@ def test_a_table_that_was_made_anew_meanwhile_takes_no_rows(place):
 def test_a_table_whose_offsets_are_gone_is_not_continued_from_its_start(place, monkeypatch):
     table = opened(place)
     table.add(Frame(0, 3), 0, "query")
-    monkeypatch.setattr("tidelog.spark.pipelines.delta_table._ends", lambda _: {})
+    monkeypatch.setattr("tidelog.spark.pipelines.delta_table.ends_of", lambda _: {})
     with pytest.raises(WrongOption, match="has rows, and no offsets of them"):
         table.ends()
 

@@ -7,7 +7,7 @@ checkpoint's older copy, or one of another query that was started by mistake. De
 changed the same offsets meanwhile.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidelog.spark.pipelines import parquet_files
@@ -39,7 +39,7 @@ class DeltaTableOfRows:
 
         if not DeltaTable.is_deltatable(self.place):
             return None
-        table = self._opened()
+        table = self.opened()
         text = table.metadata().configuration.get(PROPERTY)
         if text is None:
             raise WrongOption(f"{self.place} is a Delta table that is not of this pipeline: give another path")
@@ -70,7 +70,7 @@ class DeltaTableOfRows:
         """A query with an older checkpoint than the table is no problem: its offsets are compared."""
         from deltalake import DeltaTable
 
-        table = self._opened() if DeltaTable.is_deltatable(self.place) else None
+        table = self.opened() if DeltaTable.is_deltatable(self.place) else None
         if table is None or table.version() == 0:
             return found.committed < 0
         last = table.transaction_version(found.query) if found.query else None
@@ -78,14 +78,14 @@ class DeltaTableOfRows:
 
     def ends(self) -> dict[int, int]:
         """WrongOption if they are gone, as after `delta.setTransactionRetentionDuration`."""
-        table = self._opened()
-        known = _ends(table)
+        table = self.opened()
+        known = ends_of(table)
         if not known and table.file_uris():
             raise WrongOption(f"{self.place} has rows, and no offsets of them in its log any more: give another path")
         return known
 
     def hand_over(self, query: str) -> int:
-        self._commit(self._opened(), [], {query: 0})
+        self.commit(self.opened(), [], {query: 0})
         return 0
 
     def add(self, frame: Any, batch: int, query: str) -> None:
@@ -93,15 +93,13 @@ class DeltaTableOfRows:
         from deltalake.exceptions import CommitFailedError
 
         for left in reversed(range(ATTEMPTS)):
-            table = self._opened()
+            table = self.opened()
             if str(table.metadata().id) != self._id:
                 raise TableLost(f"{self.place} was removed and created again while it was written")
-            known = _ends(table)
+            known = ends_of(table)
             written = parquet_files.write(frame, self.place, self._columns, batch, known)
-            ends = {**known, **written.ends}
-            versions = {_offset_of(number): ends[number] for number in written.ends}
             try:
-                self._commit(table, written.files, {query: batch, COUNT: max(ends, default=-1) + 1, **versions})
+                self.commit(table, written.files, versions_of(query, batch, known, written.ends))
             except CommitFailedError:
                 parquet_files.remove(self.place, written.files)
                 if not left:
@@ -112,15 +110,15 @@ class DeltaTableOfRows:
     def compact(self, target: int) -> int:
         """Merge small files, up to that many bytes each; returns how many files were removed. Readers never see an
         intermediate state."""
-        found = self._opened().optimize.compact(target_size=target)
+        found = self.opened().optimize.compact(target_size=target)
         return int(found["numFilesRemoved"]) - int(found["numFilesAdded"])
 
-    def _opened(self) -> Any:
+    def opened(self) -> Any:
         from deltalake import DeltaTable
 
         return DeltaTable(self.place)
 
-    def _commit(self, table: Any, files: Sequence[Written], versions: dict[str, int]) -> None:
+    def commit(self, table: Any, files: Sequence[Written], versions: dict[str, int]) -> None:
         from deltalake import CommitProperties, Transaction
         from deltalake.transaction import AddAction
 
@@ -134,12 +132,18 @@ class DeltaTableOfRows:
         )
 
 
-def _ends(table: Any) -> dict[int, int]:
+def ends_of(table: Any) -> dict[int, int]:
     """The offset behind the last row of each partition that has rows."""
     known = {
         number: table.transaction_version(_offset_of(number)) for number in range(table.transaction_version(COUNT) or 0)
     }
     return {number: end for number, end in known.items() if end is not None}
+
+
+def versions_of(query: str, batch: int, known: Mapping[int, int], ends: Mapping[int, int]) -> dict[str, int]:
+    """The application transactions of a query's batch whose rows end at these offsets; `known` are those so far."""
+    offsets = {_offset_of(number): end for number, end in ends.items()}
+    return {query: batch, COUNT: max({**known, **ends}, default=-1) + 1, **offsets}
 
 
 def _offset_of(partition: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidelog.spark.pipelines import parquet_table
+from tidelog.spark.pipelines import dead_letters, parquet_table
 from tidelog.spark.pipelines.hourly_delays import COUNTED, COUNTS, OUTCOME, SOURCE, TICK, HourlyDelaysProcessor
 from tidelog.spark.pipelines.output_topics import create_topics_like
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
@@ -51,18 +51,8 @@ def outcomes(records: Any, weather: Any, *, results: str, dead: str, delay: str)
         f.when(is_dead, f.lit(dead)).otherwise(f.lit(results)).alias("topic"),
         f.when(is_dead, f.col("key")).otherwise(name).alias("key"),
         f.when(is_dead, f.col("value")).otherwise(value).alias("value"),
-        f.when(is_dead, _dead_letter_headers()).alias("headers"),
+        f.when(is_dead, dead_letters.headers()).alias("headers"),
     )
-
-
-def _dead_letter_headers() -> Any:
-    """Headers of a dead letter: the reason, and where the record was."""
-    from pyspark.sql import functions as f
-
-    def header(name: str, column: Any) -> Any:
-        return f.struct(f.lit(f"tidelog.{name}").alias("key"), column.cast("string").cast("binary").alias("value"))
-
-    return f.array(*(header(name, f.col(name)) for name in ("reason", "topic", "partition", "offset")))
 
 
 def parsed(records: Any) -> Any:

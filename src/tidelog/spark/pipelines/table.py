@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tidelog.spark.pipelines import flights, lag, lake, mirror
+from tidelog.spark.pipelines import cdc, flights, lag, lake, mirror, replay
 from tidelog.spark.pipelines.plan import Pipeline
 
 PIPELINES: Mapping[str, Pipeline] = {
@@ -10,4 +10,6 @@ PIPELINES: Mapping[str, Pipeline] = {
     "lag": lag.PIPELINE,
     "mirror": mirror.PIPELINE,
     "lake": lake.PIPELINE,
+    "cdc": cdc.PIPELINE,
+    "replay": replay.PIPELINE,
 }
