@@ -7,6 +7,7 @@ import pytest
 
 from tests.spark.kills import BATCH, disturbed, fill, records, same
 from tests.spark.records import send
+from tests.spark.test_pipelines_lake import iceberg
 
 pytestmark = pytest.mark.timeout(900)
 COLUMNS = ["carrier", "origin", "flight", "dep_delay", "time_hour"]
@@ -33,15 +34,18 @@ def parsed(value):
 def table(spark, folder, kind):
     if kind == "parquet":
         return spark.read.parquet(str(folder)).toPandas()
+    if kind == "iceberg":
+        return iceberg(folder).to_pandas()
     from deltalake import DeltaTable
 
     return DeltaTable(folder).to_pandas()
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("delta", 2), ("parquet", 5)])
+@pytest.mark.parametrize(("kind", "seed"), [("delta", 2), ("parquet", 5), ("iceberg", 7)])
 def test_a_lake_ends_with_every_record(spark, cluster, tmp_path, kind, seed):
     topic = fill(cluster, OTHERS)
-    options = {"topic": topic, "path": tmp_path / "table", "batch": BATCH, "compact": 3, "partition": "origin"}
+    options = {"topic": topic, "path": tmp_path / "table", "batch": BATCH, "compact": 3}
+    options |= {} if kind == "iceberg" else {"partition": "origin"}
     with disturbed(spark, cluster, tmp_path, "lake", seed, alone=True, format=kind, schema=SCHEMA, **options) as driver:
         send(cluster.bootstrap, topic, OTHERS, 1)
         assert "lake: batch" in driver.finish(), "there was still something to write"

@@ -18,6 +18,7 @@ FLIGHTS = (
 
 
 KINDS = pytest.mark.parametrize("kind", ["parquet", "delta"])
+ALL_KINDS = pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 
 
 def test_a_json_schema_names_columns():
@@ -53,9 +54,22 @@ def fill(spark, tides, folder, **options):
 def found_in(spark, table, kind):
     if kind == "parquet":
         return spark.read.parquet(str(table)).toPandas()
+    if kind == "iceberg":
+        return iceberg(table).to_pandas()
     from deltalake import DeltaTable
 
     return DeltaTable(table).to_pandas()
+
+
+def iceberg(table):
+    """As docs/pipelines.md says."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("tidelog", uri=f"sqlite:///{table}/catalog.sqlite")
+    try:
+        return catalog.load_table("tidelog.rows").scan().to_arrow()
+    finally:
+        catalog.close()
 
 
 def compared(found):
@@ -87,7 +101,7 @@ def ids(first, end):
     return [b'{"id":%d}' % number for number in range(first, end)]
 
 
-@KINDS
+@ALL_KINDS
 def test_a_checkpoint_that_was_deleted_continues_from_the_table(spark, tides, tmp_path, kind):
     """Its first batches have the numbers of those in the table; the topic has others in them by then."""
     topic = create(tides, f"lake-{kind}", 2)

@@ -10,6 +10,8 @@ from deltalake import DeltaTable
 
 from tests.spark import schema_registry
 from tests.spark.records import create, send
+from tests.spark.test_pipelines_mirror import read
+from tidelog.spark.pipelines import replay
 from tidelog.spark.pipelines.lake import PIPELINE
 from tidelog.spark.pipelines.plan import Plan, WrongOption
 from tidelog.spark.pipelines.running import run
@@ -102,3 +104,33 @@ def test_wrong_options_are_named(spark, tides, registry, client, tmp_path, optio
     topic = create(tides, "wrong")
     with pytest.raises(WrongOption, match=told):
         fill(spark, tides, tmp_path, **{"topic": topic, "registry": registry, **options})
+
+
+def test_what_does_not_match_is_a_dead_letter_and_replayed(spark, tides, registry, client, tmp_path):
+    """First both kinds of values are in one topic; the value of JSON is dead in the lake of Avro, and replayed elsewhere."""
+    topic, texts = create(tides, "mixed", 2), create(tides, "texts", 2)
+    write = AvroSerializer(client, record(("key", "long"), ("value", "string")))
+    good = write({"key": 1, "value": "one"}, SerializationContext(topic, MessageField.VALUE))
+    bad = [b'{"id": 5}', b'{"id": 6}']
+    send(tides.bootstrap, topic, [good, *bad], 1, key=b"k", headers=[("h", b"1")])
+    dead = f"{topic}.dead"
+    for _ in range(2):
+        table = fill(spark, tides, tmp_path / "avro", registry, topic=topic, values="avro", dead=dead)
+    rows = DeltaTable(table).to_pyarrow_table().to_pylist()
+    assert [(row["key"], row["value"], row["_malformed"]) for row in rows] == [(1, "one", None)]
+    letters = [each for records in read(tides.bootstrap, dead).values() for each in records]
+    assert [(each.key, each.value) for each in letters] == [(b"k", value) for value in bad]
+    assert dict(letters[0].headers) == {
+        "tidelog.reason": b"does not match the schema",
+        "tidelog.topic": topic.encode(),
+        "tidelog.partition": b"1",
+        "tidelog.offset": b"1",
+    }
+    given = {"dead": dead, "reason": "does not match the schema"}
+    for name, options in (("back", {}), ("away", {"topic": texts})):
+        plan = Plan(tides.bootstrap, tmp_path / name, replay.PIPELINE.complete({**given, **options}), once=True)
+        run(replay.PIPELINE.stages(spark, plan), once=True, on_progress=lambda _: None)
+    assert [each.value for each in read(tides.bootstrap, topic)[topic, 1]] == [good, *bad, *bad]
+    assert sorted(each.value for records in read(tides.bootstrap, texts).values() for each in records) == bad
+    table = fill(spark, tides, tmp_path / "json", "", topic=texts, schema="id bigint", dead=f"{texts}.dead")
+    assert sorted(row["id"] for row in DeltaTable(table).to_pyarrow_table().to_pylist()) == [5, 6]

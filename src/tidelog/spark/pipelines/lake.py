@@ -1,22 +1,27 @@
-"""Pipeline *lake*: a topic as a partitioned table of Delta Lake, or of Parquet files.
+"""Pipeline *lake*: a topic as a table of Delta Lake or Iceberg, or of Parquet files.
 
 `lake_values` finds the columns and decodes values, `tables` checks that table and checkpoint agree. `delta_table`
-writes a Delta table; Spark's own file sink writes Parquet (`parquet_table`).
+and `iceberg_table` write tables; Spark's own file sink writes Parquet (`parquet_table`).
 """
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
-from tidelog.spark.pipelines import output_topics
+from tidelog.spark.pipelines import dead_letters, output_topics
 from tidelog.spark.pipelines.delta_table import DeltaTableOfRows
-from tidelog.spark.pipelines.folders import absolute
-from tidelog.spark.pipelines.lake_values import VALUES
+from tidelog.spark.pipelines.folders import absolute, is_uri
+from tidelog.spark.pipelines.iceberg_table import IcebergTableOfRows
+from tidelog.spark.pipelines.lake_values import VALUES, WHOLE
 from tidelog.spark.pipelines.parquet_table import ParquetTable
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
-from tidelog.spark.pipelines.tables import FROM_TABLE, RESTART, Record, Table, claim, source_of
+from tidelog.spark.pipelines.tables import FROM_TABLE, RESTART, Record, claim, source_of
 
 MIB = 1024 * 1024
 STAGE = "lake"
+FORMATS = ("delta", "parquet", "iceberg")
+UNFIT = "does not match the schema"
+"""The reason of dead letters."""
 
 
 def partitioned(frame: Any, text: str) -> tuple[Any, list[str]]:
@@ -47,7 +52,9 @@ def _with(frame: Any, name: str, expression: str) -> Any:
         ) from None
 
 
-def into(table: DeltaTableOfRows, query: str, *, every: int, target: int) -> Callable[[Any, int], None]:
+def into(
+    table: DeltaTableOfRows | IcebergTableOfRows, query: str, *, every: int, target: int
+) -> Callable[[Any, int], None]:
     """The function for foreachBatch; after every `every` batches small files are merged (0: never)."""
 
     def batch(frame: Any, number: int) -> None:
@@ -60,32 +67,66 @@ def into(table: DeltaTableOfRows, query: str, *, every: int, target: int) -> Cal
 
 def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     every, target = compaction(plan)
-    if plan["format"] not in ("delta", "parquet"):
-        raise WrongOption(f"option 'format' is delta or parquet, not {plan['format']!r}")
+    check_format(plan)
     if plan["values"] not in VALUES:
         raise WrongOption(f"option 'values' is {', '.join(VALUES)}, not {plan['values']!r}")
     if plan[RESTART] not in ("", FROM_TABLE):
         raise WrongOption(f"option {RESTART!r} is {FROM_TABLE}, or left out, not {plan[RESTART]!r}")
     with plan.access.lookup_admin() as admin:
         output_topics.existing_topics(admin, "topic", [plan["topic"]])
+    dead, values = plan["dead"], VALUES[plan["values"]]
+    if dead:
+        output_topics.create_topics_like(plan.access, "topic", plan["topic"], (dead,))
 
     def fill() -> Any:
-        place = absolute(plan["path"])
-        table: Table = DeltaTableOfRows(place) if plan["format"] == "delta" else ParquetTable(place, spark)
+        table = table_of(spark, plan)
         known = table.record()
-        values = VALUES[plan["values"]]
         schema = values.schema(spark, plan, known.schema if known else "")
-        rows = values.rows(plan, plan.records(spark, plan["topic"]), schema)
+        rows = values.rows(plan, plan.records(spark, plan["topic"]), schema, ())
+        rows = rows.where("_malformed is null") if dead else rows
         frame, columns = partitioned(rows, plan["partition"])
         record = Record(source_of(plan.access, plan["topic"]), schema.json(), plan["partition"])
         query = claim(table, plan, spark, STAGE, record, frame, columns)
-        if isinstance(table, DeltaTableOfRows):
-            return plan.start(
-                frame.writeStream.foreachBatch(into(table, query, every=every, target=target * MIB)), STAGE
-            )
-        return plan.start(frame.writeStream.format("parquet").option("path", place).partitionBy(*columns), STAGE)
+        if isinstance(table, ParquetTable):
+            writer = frame.writeStream.format("parquet").option("path", table.place).partitionBy(*columns)
+        else:
+            writer = frame.writeStream.foreachBatch(into(table, query, every=every, target=target * MIB))
+        return plan.start(writer, STAGE)
 
-    return [Stage(STAGE, fill)]
+    def reject() -> Any:
+        from pyspark.sql import functions as f
+
+        known = table_of(spark, plan).record()
+        schema = values.schema(spark, plan, known.schema if known else "")
+        records = plan.records(spark, plan["topic"])
+        records = records.withColumn(WHOLE, f.struct(*records.columns, f.lit(UNFIT).alias(dead_letters.REASON)))
+        rows = values.rows(plan, records, schema, (WHOLE,)).where("_malformed is not null").select(f"{WHOLE}.*")
+        return plan.to_topics(dead_letters.letters(rows, dead), "dead")
+
+    return [Stage(STAGE, fill), *([Stage("dead", reject)] if dead else [])]
+
+
+def check_format(plan: Plan) -> None:
+    """WrongOption for a format that there is not, or that does not fit other options."""
+    if plan["format"] not in FORMATS:
+        raise WrongOption(f"option 'format' is {', '.join(FORMATS)}, not {plan['format']!r}")
+    if plan["format"] != "iceberg":
+        return
+    if find_spec("pyiceberg") is None:
+        raise WrongOption("format=iceberg requires pyiceberg: pip install 'tidelog[iceberg]'")
+    if is_uri(plan["path"]):
+        raise WrongOption(
+            f"option 'path': a table of format=iceberg is in a folder of this machine, not {plan['path']}"
+        )
+    if plan["partition"]:
+        raise WrongOption("option 'partition' is for Delta and Parquet; a table of format=iceberg has no partitions")
+
+
+def table_of(spark: Any, plan: Plan) -> DeltaTableOfRows | IcebergTableOfRows | ParquetTable:
+    place = absolute(plan["path"])
+    if plan["format"] == "parquet":
+        return ParquetTable(place, spark)
+    return DeltaTableOfRows(place) if plan["format"] == "delta" else IcebergTableOfRows(place)
 
 
 def compaction(plan: Plan) -> tuple[int, int]:
@@ -100,22 +141,23 @@ def _number(plan: Plan, name: str) -> int:
 
 
 PIPELINE = Pipeline(
-    "A topic of JSON or Avro as a partitioned Delta Lake or Parquet table.",
+    "A topic of JSON or Avro as a table of Delta Lake, Parquet or Iceberg.",
     {
         "topic": Option(None, "Topic to read."),
         "path": Option(None, "Folder or URI of the table; all executors must have access to it."),
-        "format": Option("delta", "Table format: delta or parquet."),
+        "format": Option("delta", "Table format: delta, parquet or iceberg."),
         "partition": Option("", "Partition columns, separated by ';': carrier; day=date(time_hour)."),
         "values": Option("json", "Format of values: json, or avro or json-schema with a registry's schemas."),
         "schema": Option("", "DDL, or a .json file with a JSON or Spark schema (default: inferred)."),
         "registry": Option("", "URL of the schema registry; its API is Confluent's."),
         "registry-config": Option("", "File with options of confluent-kafka's SchemaRegistryClient."),
         "subject": Option("", "Subject of the schema in the registry (default: TOPIC-value)."),
+        "dead": Option("", "Topic of values that do not match the schema (default: rows with _malformed)."),
         "compact": Option("20", "Delta: merge small files after this many batches; 0 disables merging."),
         "target": Option("128", "Delta: target size of merged files in MiB."),
         "restart": Option("", "table: a checkpoint that does not fit the table is replaced by one that does."),
         "batch": Option("", "Maximum records of a micro-batch (default: no limit)."),
     },
     stages,
-    fixed=("topic", "format", "partition", "values"),
+    fixed=("topic", "format", "partition", "values", "dead"),
 )

@@ -4,7 +4,7 @@ A value that does not match the schema becomes a row with the value in `_malform
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,8 @@ from tidelog.spark.values.registry import RegistryAccess
 
 OWN = {"_partition": "int", "_offset": "bigint", "_timestamp": "timestamp", "_malformed": "string"}
 """Columns besides those of the values: where a row comes from, and the whole value if it does not match the schema."""
+WHOLE = "_record"
+"""The record of a row that becomes a dead letter."""
 PLACE = ("partition", "offset", "timestamp")
 FRAME = b"\0"
 """Begins values of the registry; the ID of the schema follows in four bytes."""
@@ -25,50 +27,54 @@ FRAME_BYTES = 5
 
 class Values(NamedTuple):
     """`schema` is called with a session, a plan and the table's schema so far, "" for a new one, and returns the
-    StructType of the values; `rows` with a plan, the source's records and this schema."""
+    StructType of the values; `rows` with a plan, the source's records, this schema, and names of columns of the records
+    to append as they are."""
 
     schema: Callable[[Any, Plan, str], Any]
-    rows: Callable[[Plan, Any, Any], Any]
+    rows: Callable[[Plan, Any, Any, Sequence[str]], Any]
 
 
-def _json_rows(_: Plan, records: Any, schema: Any) -> Any:
+def _json_rows(_: Plan, records: Any, schema: Any, kept: Sequence[str]) -> Any:
     from pyspark.sql import functions as f
 
-    return _rows_of_text(records, schema, f.col("value"))
+    return _rows_of_text(records, schema, f.col("value"), kept)
 
 
-def _framed_json_rows(_: Plan, records: Any, schema: Any) -> Any:
+def _framed_json_rows(_: Plan, records: Any, schema: Any, kept: Sequence[str]) -> Any:
     """A value without a frame is malformed, as for Confluent's deserializer."""
     from pyspark.sql import functions as f
 
     is_framed = f.substring("value", 1, 1) == f.lit(FRAME)
-    return _rows_of_text(records, schema, f.when(is_framed, f.expr(f"substring(value, {FRAME_BYTES + 1})")))
+    text = f.when(is_framed, f.expr(f"substring(value, {FRAME_BYTES + 1})"))
+    return _rows_of_text(records, schema, text, kept)
 
 
-def _rows_of_text(records: Any, schema: Any, text: Any) -> Any:
+def _rows_of_text(records: Any, schema: Any, text: Any, kept: Sequence[str]) -> Any:
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
     _check_names(schema)
     how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_malformed"}
     row = f.from_json(text.cast("string"), StructType([*schema.fields, StructField("_malformed", StringType())]), how)
-    is_malformed = f.col("row._malformed").isNotNull() | (f.col("value").isNotNull() & f.col("text").isNull())
-    return (
-        records.select(
-            "value", text.alias("text"), row.alias("row"), *(f.col(name).alias(f"_{name}") for name in PLACE)
-        )
-        .withColumn("_malformed", f.when(is_malformed, f.make_valid_utf8(f.col("value").cast("string"))))
-        .select(*(f.col(f"row.`{field.name}`") for field in schema.fields), *OWN)
-    )  # invalid text breaks readers of Parquet
+    record = f.struct("value", *(name for name in kept if name != "value")).alias("record")
+    parsed = records.select(
+        record, text.alias("text"), row.alias("row"), *(f.col(name).alias(f"_{name}") for name in PLACE)
+    )
+    is_malformed = f.col("row._malformed").isNotNull() | (f.col("record.value").isNotNull() & f.col("text").isNull())
+    whole = f.make_valid_utf8(f.col("record.value").cast("string"))  # invalid text breaks readers of Parquet
+    return parsed.withColumn("_malformed", f.when(is_malformed, whole)).select(
+        *(f.col(f"row.`{field.name}`") for field in schema.fields), *OWN, *(f"record.{name}" for name in kept)
+    )
 
 
-def _avro_rows(plan: Plan, records: Any, schema: Any) -> Any:
+def _avro_rows(plan: Plan, records: Any, schema: Any, kept: Sequence[str]) -> Any:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
     _check_names(schema)
     access = _access(plan)
-    found = StructType([*schema.fields, *StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in OWN.items()))])
+    own = StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in OWN.items()))
+    found = StructType([*schema.fields, *own, *(records.schema[name] for name in kept)])
     wanted, whole = to_arrow_schema(schema, timezone="UTC"), to_arrow_schema(found, timezone="UTC")
 
     def decode(batches: Iterator[Any]) -> Iterator[Any]:
@@ -80,10 +86,13 @@ def _avro_rows(plan: Plan, records: Any, schema: Any) -> Any:
             values = batch.column("value")
             rows, bad = columns(values, pa.struct(list(wanted)), lambda number: registry.avro(access, number))
             malformed = [values[row].as_py().hex() if is_bad else None for row, is_bad in enumerate(bad.tolist())]
-            own = [*(batch.column(name) for name in PLACE), pa.array(malformed, pa.string())]
-            yield pa.RecordBatch.from_arrays([*rows.flatten(), *own], schema=whole)
+            places = [batch.column(name) for name in PLACE]
+            more = [pa.array(malformed, pa.string()), *(batch.column(name) for name in kept)]
+            yield pa.RecordBatch.from_arrays([*rows.flatten(), *places, *more], schema=whole)
 
-    return records.select("value", *PLACE).mapInArrow(decode, found)
+    return records.select("value", *PLACE, *(name for name in kept if name not in ("value", *PLACE))).mapInArrow(
+        decode, found
+    )
 
 
 def _avro_schema(spark: Any, plan: Plan, kept: str) -> Any:
@@ -141,7 +150,7 @@ def _access(plan: Plan) -> RegistryAccess:
 
 
 def _check_names(schema: Any) -> None:
-    taken = sorted(set(OWN) & {field.name for field in schema.fields})
+    taken = sorted({*OWN, WHOLE} & {field.name for field in schema.fields})
     if taken:
         raise WrongOption(f"option 'schema' has a column {taken[0]!r}, which the lake has itself; name it otherwise")
 
