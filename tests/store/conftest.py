@@ -9,6 +9,7 @@ from typing import Protocol
 import pytest
 from kazoo.client import KazooClient
 
+from tests.node.quorum.member_world import MemberStore, MemberWorld
 from tests.quorum.trees import QuorumStore, Replica, through_bytes
 from tidelog.ports import MetadataStore
 from tidelog.quorum.tree import Tree as QuorumTree
@@ -102,6 +103,34 @@ class QuorumWorld:
         """Nothing is held."""
 
 
+class QuorumNodesWorld:
+    """The tree of a metadata quorum of three nodes; each session is on another node, which does not vote."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = MemberWorld()
+        self.world.begin()
+        self.stores: list[MemberStore] = []
+
+    def session(self) -> MetadataStore:
+        machine = self.world.machines[3 + len(self.stores)]
+        self.stores.append(MemberStore(self.world, machine))
+        return self.stores[-1]
+
+    def kill(self, store: MetadataStore) -> None:
+        store.close()
+
+    def restart(self) -> None:
+        """The machines of the sessions end for good, the others start again."""
+        for store in self.stores:
+            store.close()
+        for machine in self.world.machines[:3]:
+            self.world.kill(machine)
+        self.world.begin()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 class PromptStore(ZookeeperStore):
     """Knows of every change that was answered before it is asked: a server tells its watches in order."""
 
@@ -150,6 +179,7 @@ WORLDS: dict[str, Callable[[Path], StoreWorld]] = {
     "sqlite": SqliteWorld,
     "simulated": SimulatedWorld,
     "quorum": QuorumWorld,
+    "quorum nodes": QuorumNodesWorld,
 }
 
 

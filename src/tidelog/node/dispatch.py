@@ -295,6 +295,8 @@ class Dispatch:
     def _sends_as_broker(self, connection: Connection, client_id: str | None) -> bool:
         """`Context.from_broker`. Clients that use the inter-broker listener, too, have other names; with an authorizer
         a name is not enough."""
+        if connection.listener in self._controllers:
+            return True
         if connection.listener != self._inter_broker:
             return False
         return not self._is_shared or (is_id_of_broker(client_id) and self._access(connection) is None)

@@ -6,6 +6,7 @@ from heapq import heappop, heappush
 from random import Random
 
 from tidelog.config.broker import BrokerConfig
+from tidelog.controller import tree
 from tidelog.controller.features import founding
 from tidelog.effects import (
     REFUSED,
@@ -25,6 +26,7 @@ from tidelog.log.examination import examine
 from tidelog.model import Endpoint, Time
 from tidelog.node.node import Node
 from tidelog.node.quorum.setup import QuorumSetup
+from tidelog.ports import Create
 from tidelog.quorum.voters import VoterKey, Voters
 from tidelog.sim.carry import read_part
 from tidelog.sim.disk import SimDisk
@@ -70,7 +72,7 @@ class Process:
             Voters(VoterKey(each, directory(each)) for each in voters),
             {each: Endpoint("CONTROLLER", "PLAINTEXT", f"host-{each}", PORTS["CONTROLLER"]) for each in voters},
             listeners=frozenset({"CONTROLLER"}),
-            founding=founding(config),
+            founding=[Create(tree.CLUSTER_ID, tree.format_cluster_id(CLUSTER_ID)), *founding(config)],
         )._replace(**cluster.setup)
         self.node = Node(
             config,

@@ -1,8 +1,8 @@
 """The leader of the metadata quorum is the controller: taking office, losing it, and what survives."""
 
 from tests.node.quorum.quorum_cluster import QuorumCluster, directory
-from tidelog.controller import tree
-from tidelog.ports import Create, Delete, Read, Write
+from tidelog.controller import journal, tree
+from tidelog.ports import Create, Delete, Read, StoreResult, Write
 from tidelog.quorum.voters import VoterKey, Voters
 
 
@@ -32,6 +32,15 @@ def test_a_change_of_a_follower_is_answered_there_and_seen_by_all():
     assert refused[0].outcome == "conflict"
     cluster.run(1_000)
     assert {cluster.tree(number).nodes["/cluster/x"].data for number in range(3)} == {b"1"}
+
+
+def test_a_list_as_long_as_the_controllers_is_one_record():
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    written = cluster.submit(0, *[Create(f"/cluster/x{number}") for number in range(journal.CHUNK + 1)])
+    cluster.wait(lambda: written)
+    assert written[0].outcome == "ok"
+    assert cluster.submit(0) == [StoreResult("ok")]
 
 
 def test_after_the_controller_is_killed_another_one_leads_at_once_and_the_broker_is_gone():

@@ -6,6 +6,7 @@ node takes it at the end of its turn, so that nothing is called back from within
 """
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tidelog.alarms import Alarm
@@ -108,7 +109,7 @@ class QuorumMember:
         self._directories = directories
         self._incarnation = entropy(16)
         self._writes = TreeWrites(lambda store: self.local.watches.answer(self.local.tree, store.operations))
-        self._office = Office(broker_id, setup.session_timeout_ms, setup.cluster_id, setup.founding)
+        self._office = Office(broker_id, setup.session_timeout_ms, setup.founding)
         self._heard_at = 0
         """When a leader was heard of last (monotonic ms)."""
         self._is_silent = False
@@ -286,7 +287,8 @@ class QuorumMember:
 
     def close(self) -> None:
         if self.machine is not None and not self._has_failed:
-            self.machine.replica.close()
+            with suppress(DiskFailed):  # what was acknowledged is synced
+                self.machine.replica.close()
 
     # Carrying out
 
@@ -403,7 +405,7 @@ class QuorumMember:
         found = self.local.tree
         if self.session or self._writes.is_opening or self._behind_since is not None:
             return
-        if tree.CLUSTER_ID not in found.nodes:
+        if not self.local.applied:  # not even who the sessions are of is known
             return
         own = tuple(sorted({*self._directories(), self.setup.directory}))
         former = found.session_of(self._broker_id)

@@ -7,9 +7,8 @@ ended. The leader's own session has no lease: a leader that no majority fetches 
 
 from collections.abc import Iterator, Sequence
 
-from tidelog.controller import tree
 from tidelog.controller.controller import NO_OFFICE
-from tidelog.ports import Change, Create
+from tidelog.ports import Change
 from tidelog.quorum.leases import Leases
 from tidelog.quorum.records import NO_SESSION, SessionEnded, SessionOpened, TreeChanges, encode
 from tidelog.quorum.tree import Tree
@@ -21,13 +20,11 @@ LEASE_OVER, GONE = "lease over", "process gone"
 class Office:
     """`epoch` is that of the quorum while this node leads it and knows all that earlier leaders committed."""
 
-    def __init__(self, broker_id: int, term_ms: int, cluster_id: str, founding: Sequence[Change]) -> None:
+    def __init__(self, broker_id: int, term_ms: int, founding: Sequence[Change]) -> None:
         self.epoch = NO_OFFICE
         self._broker_id = broker_id
         self._leases = Leases(term_ms)
-        self._founding = TreeChanges(
-            NO_SESSION, 0, (Create(tree.CLUSTER_ID, tree.format_cluster_id(cluster_id)), *founding)
-        )
+        self._founding = founding
 
     def __repr__(self) -> str:
         return f"Office({self.epoch}, {self._leases})"
@@ -41,7 +38,8 @@ class Office:
         self.epoch = epoch
         sessions = [each.session for each in found.sessions.values() if each.broker_id != self._broker_id]
         self._leases.start(sessions, now)
-        return [] if tree.CLUSTER_ID in found.nodes else [encode(self._founding)]
+        is_founded = not self._founding or self._founding[0].path in found.nodes
+        return [] if is_founded else [encode(TreeChanges(NO_SESSION, 0, self._founding))]
 
     def end(self) -> None:
         self.epoch = NO_OFFICE

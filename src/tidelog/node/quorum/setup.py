@@ -12,7 +12,8 @@ from tidelog.quorum.voters import Voters
 class QuorumSetup(NamedTuple):
     """`folder` has the metadata log, `directory` is the ID of the log directory around it. `voters` vote where the log
     does not say who does; `endpoints` are theirs, by node. `listeners` are those of this node's controller. `founding`
-    is what the first leader writes into the empty tree, in one multi. Times in milliseconds."""
+    is what the first leader writes into the empty tree, in one multi, unless its first node is there. Times are in
+    milliseconds."""
 
     cluster_id: str
     folder: str

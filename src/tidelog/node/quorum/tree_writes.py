@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from tidelog.effects import Store
 from tidelog.model import NO_LEADER
 from tidelog.ports import Query, StoreResult
-from tidelog.quorum.records import MOST_BYTES, SessionOpened, TreeChanges, encode
+from tidelog.quorum.records import SessionOpened, TreeChanges, encode
 
 UNKNOWN = StoreResult("unknown")
 NOT_SENT = -1
+REQUEST_BYTES = 1_048_576
+"""Of the records in one request, if there is more than one."""
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ class TreeWrites:
 
     def submit(self, session: int, store: Store) -> Results:
         """Operations of the session. RecordTooLarge if it would not fit into the log."""
-        if isinstance(store.operations[0], Query):
+        if not store.operations or isinstance(store.operations[0], Query):
             self._waiting.append(store)
             return self._answered_queries()
         changes = [each for each in store.operations if not isinstance(each, Query)]
@@ -117,7 +119,7 @@ class TreeWrites:
             if not isinstance(each, Change) or each.sent == epoch:
                 continue
             size += len(each.value)
-            if values and size > MOST_BYTES:
+            if values and size > REQUEST_BYTES:
                 break
             each.sent = epoch
             values.append(each.value)

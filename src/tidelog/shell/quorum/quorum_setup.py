@@ -11,11 +11,13 @@ from pathlib import Path
 from tidelog.config import listeners
 from tidelog.config import quorum as options
 from tidelog.config.broker import BrokerConfig
+from tidelog.controller import tree
 from tidelog.controller.features import founding
 from tidelog.errors import CorruptLog, DiskFailed, InvalidOption
 from tidelog.log.checkpoints import MetaProperties
 from tidelog.model import Endpoint, id_text
 from tidelog.node.quorum.setup import QuorumSetup
+from tidelog.ports import Create
 from tidelog.quorum import snapshots
 from tidelog.quorum.formatting import METADATA_FOLDER
 from tidelog.quorum.options import Options
@@ -76,7 +78,7 @@ class QuorumNode:
             voters,
             endpoints,
             listeners=frozenset(each.listener for each in listeners.of_controllers(config)),
-            founding=founding(config),
+            founding=[Create(tree.CLUSTER_ID, tree.format_cluster_id(meta.cluster_id)), *founding(config)],
             options=Options.of(config),
             request_timeout_ms=config.controller_quorum_request_timeout_ms,
             session_timeout_ms=config.broker_session_timeout_ms,
