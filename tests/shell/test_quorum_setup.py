@@ -12,6 +12,7 @@ from tidelog.shell.log_dir_lock import CannotStart
 from tidelog.shell.quorum import quorum_folders
 from tidelog.shell.quorum.quorum_folders import NotFormatted
 from tidelog.shell.quorum.quorum_setup import QuorumNode
+from tidelog.shell.store.store_address import address_of
 
 
 def options(folder, **more):
@@ -106,6 +107,11 @@ def test_a_damaged_snapshot_of_the_voters_is_one_sentence(tmp_path):
 def test_what_is_not_supported_is_refused(tmp_path, given, problem):
     with pytest.raises(InvalidOption, match=problem):
         QuorumNode(options(tmp_path, **given))
+
+
+def test_there_is_no_store_to_open(tmp_path):
+    with pytest.raises(InvalidOption, match="the metadata is in a quorum of controllers"):
+        address_of(options(tmp_path))
 
 
 def test_another_store_beside_the_roles_wins(tmp_path):

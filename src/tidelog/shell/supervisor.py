@@ -248,7 +248,7 @@ class Supervisor:
     def _handle_exit(self, child: Child, wake_fd: int) -> None:
         pid = child.pid
         self._report(f"broker {child.number} (pid {pid}) ended {child.reap()}")
-        address = address_of(BrokerConfig(child.properties()))
+        address = None if self._quorum else address_of(BrokerConfig(child.properties()))
         if isinstance(address, ZookeeperAddress):
             zookeeper_session_file.end_session(child.folder, address.security)
         if self.restart:

@@ -77,6 +77,10 @@ def parse_connect(text: str, option: str = "zookeeper.connect") -> ZookeeperAddr
 
 def address_of(config: BrokerConfig) -> StoreAddress:
     """The address that the options of a broker give; by default a file beside its first log folder."""
+    if config.has_quorum:
+        raise InvalidOption(
+            "process.roles: the metadata is in a quorum of controllers, not in a store that can be opened; ask a broker"
+        )
     connect, store = config.zookeeper_connect, config.metadata_store
     if connect is not None and store is not None:
         raise InvalidOption(
