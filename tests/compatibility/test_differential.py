@@ -32,6 +32,7 @@ SCRIPTS = (
     "quotas",
     "moves",
     "broker_options",
+    "quorum",
 )
 MOST_SHOWN = 60
 
@@ -43,8 +44,9 @@ def recordings(tmp_path_factory, kafka_libs, kafka_tool) -> Iterator[dict[str, t
     with ExitStack() as running, ThreadPoolExecutor(2) as pool:
         theirs = pool.submit(running.enter_context, brokers.kafka(folder / "kafka", kafka_libs, tool=kafka_tool))
         ours = running.enter_context(brokers.tidelog(folder / "tidelog"))
-        ports = (ours, theirs.result())
-        yield {script: _recorded(script, ports, pool) for script in SCRIPTS}
+        with_quorum = running.enter_context(brokers.tidelog(folder / "quorum", quorum=True))
+        ports = {script: with_quorum if script == "quorum" else ours for script in SCRIPTS}
+        yield {script: _recorded(script, (ports[script], theirs.result()), pool) for script in SCRIPTS}
 
 
 def _recorded(script: str, ports: tuple[int, int], pool: ThreadPoolExecutor) -> tuple[Side, Side]:
@@ -71,7 +73,12 @@ def test_answers_are_those_of_kafka(script, recordings):
 
 def test_every_api_is_asked_in_its_oldest_and_newest_version(recordings):
     asked = {each for ours, _ in recordings.values() for each in ours.asked}
-    served = {(api.name, version) for api in APIS.values() if api.caller == "anyone" for version in (api.low, api.high)}
+    served = {
+        (api.name, version)
+        for api in APIS.values()
+        if api.caller in ("anyone", "quorum")
+        for version in (api.low, api.high)
+    }
     assert served - asked == set()
 
 

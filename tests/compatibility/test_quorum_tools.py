@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 
+from tests.compatibility.test_tool_table import check_features
 from tests.processes import Processes
 from tests.waiting import wait_for
 from tidelog.cli.main import run
@@ -16,7 +17,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from kafka.admin import KafkaAdminClient
 
-TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
+TOOL, FEATURES = "org.apache.kafka.tools.MetadataQuorumCommand", "org.apache.kafka.tools.FeatureCommand"
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -135,6 +136,25 @@ def test_a_controller_is_removed_and_added_by_either_tool(cluster, both, tool_se
         assert voters(cluster, capsys)[1] == [0, 1, 2]
         told.append((removed, added))
     assert told[0] == told[1]
+
+
+def test_features_are_described_and_changed_as_by_kafkas_tool(cluster, tool_server, capsys):
+    check_features(cluster.bootstrap, tool_server, capsys)
+
+
+def test_kafkas_tools_ask_the_controllers(cluster, both, tool_server):
+    """With --bootstrap-controller they begin with DescribeCluster, and never ask a broker."""
+    (_, told, _), _ = both("describe", "--status")
+    addresses = re.findall(r"CONTROLLER://(127\.0\.0\.1:\d+)", told)
+    for address in addresses:
+        place = ("--bootstrap-controller", address)
+        done = tool_server.run(TOOL, *place, "describe", "--status")
+        assert done.returncode == 0, done
+        assert still(done.stdout) == still(told)
+        done = tool_server.run(FEATURES, *place, "describe")
+        assert done.returncode == 0, done
+        assert re.search(r"Feature: kraft\.version .*FinalizedVersionLevel: 1 ", done.stdout)
+    assert len(addresses) == 3
 
 
 def test_what_is_wrong_is_one_sentence(cluster, both, capsys):

@@ -218,8 +218,12 @@ upgrade --feature {ELR}=1
 
 @pytest.mark.parametrize("place", ["store", "on_zookeeper"])
 def test_features_are_described_and_changed_as_by_kafkas_tool(request, tool_server, capsys, place):
+    check_features(request.getfixturevalue(place).cluster.bootstrap, tool_server, capsys)
+
+
+def check_features(address, tool_server, capsys):
     """Each line by Kafka's tool, then each by ours, which must say and do the same."""
-    bootstrap = ("--bootstrap-server", request.getfixturevalue(place).cluster.bootstrap)
+    bootstrap = ("--bootstrap-server", address)
 
     def theirs(arguments):
         done = tool_server.run("org.apache.kafka.tools.FeatureCommand", *bootstrap, *arguments)

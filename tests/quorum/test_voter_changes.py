@@ -137,7 +137,7 @@ def test_a_new_voter_that_is_unable_or_behind_is_refused():
     asked = next(each for each in one.asked if isinstance(each.request, ApiVersionsRequest))
     one.quorum.answered(asked.token, None, at(one.now))
     one.take()
-    assert one.answers[token].error_code == ErrorCode.INVALID_REQUEST
+    assert one.answers[token].error_code == ErrorCode.REQUEST_TIMED_OUT
     assert one.quorum.voters == VOTERS
 
 

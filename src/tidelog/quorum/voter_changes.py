@@ -45,7 +45,8 @@ _SENTENCES = {
     ErrorCode.VOTER_NOT_FOUND: "There is no such voter, or it is the last one.",
 }
 _NO_KEY = "The voter needs a node ID, a directory ID and an endpoint on the controllers' listener."
-_NO_VERSION = "The new voter did not answer ApiVersions, or does not support kraft.version 1."
+_UNREACHABLE = "The new voter did not answer at its endpoint; check that it runs, and its listener of controllers."
+_NO_VERSION = "The new voter does not support kraft.version 1."
 _BEHIND = "The new voter has not caught up with the leader within the last hour; try again once it has."
 
 
@@ -118,6 +119,9 @@ class VoterChanges:
             return
         request = pending.request
         assert isinstance(request, AddRaftVoterRequest)
+        if response is None:
+            self._end(ErrorCode.REQUEST_TIMED_OUT, _UNREACHABLE)
+            return
         supported = _kraft_versions(response)
         if supported is None or not supported.min_supported_version <= 1 <= supported.max_supported_version:
             self._end(ErrorCode.INVALID_REQUEST, _NO_VERSION)
@@ -238,7 +242,7 @@ def _endpoints(request: AddRaftVoterRequest | UpdateRaftVoterRequest) -> list[Vo
 
 def _kraft_versions(response: Any) -> KRaftVersionFeature | None:
     """The versions of kraft.version that a node supports, by its answer to ApiVersions."""
-    if response is None or response.error_code != ErrorCode.NONE:
+    if response.error_code != ErrorCode.NONE:
         return None
     for feature in response.supported_features:
         if feature.name == KRAFT_VERSION:

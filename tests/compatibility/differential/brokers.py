@@ -21,9 +21,9 @@ CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
 @contextmanager
-def tidelog(folder: Path, *, options: Mapping[str, str] | None = None) -> Iterator[int]:
+def tidelog(folder: Path, *, options: Mapping[str, str] | None = None, quorum: bool = False) -> Iterator[int]:
     """The port of a Tidelog broker that runs meanwhile."""
-    with Processes(folder, brokers=1, port=0, overrides={**OPTIONS, **(options or {})}) as running:
+    with Processes(folder, brokers=1, port=0, overrides={**OPTIONS, **(options or {})}, quorum=quorum) as running:
         yield running.children[0].port
 
 

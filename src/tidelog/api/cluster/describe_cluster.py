@@ -40,6 +40,7 @@ def controllers(request: DescribeClusterRequest, context: Context) -> DescribeCl
     if request.endpoint_type != CONTROLLERS:
         known = request.endpoint_type == BROKERS
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        code = code if context.version > 0 else ErrorCode.INVALID_REQUEST  # the others are not in version 0
         message = "This endpoint is for controllers." if known else f"Unknown endpoint type {request.endpoint_type}."
         return DescribeClusterResponse(error_code=code, error_message=message)
     return DescribeClusterResponse(
