@@ -4,9 +4,11 @@ from collections import deque
 
 import pytest
 
+from tests.node.one_broker import OneBroker
 from tidelog.controller import tree
 from tidelog.controller.features import SUPPORTED
 from tidelog.effects import Stop
+from tidelog.log import checkpoints
 from tidelog.model import Endpoint, Time, id_text
 from tidelog.node.membership import UNKNOWN_EPOCH, Membership
 from tidelog.ports import Create, Delete, StoreResult, Write
@@ -208,3 +210,13 @@ def test_a_broker_that_does_not_support_what_is_finalized_stops_and_does_not_reg
     (stop,) = [effect for effect in store.effects if isinstance(effect, Stop)]
     (name, level), *_ = levels.items()
     assert stop.reason.startswith(f"the cluster has {name} {level}, and the broker's version supports ")
+
+
+def test_a_process_that_stops_while_it_has_no_session_leaves_the_proof():
+    broker = OneBroker()
+    broker.lead()
+    broker.node.broker.membership.epoch = 7
+    broker.give("session_lost")
+    broker.give("stop")
+    broker.passes(20_000)
+    assert checkpoints.read_clean_shutdown(broker.disk.read(f"/data/{checkpoints.CLEAN_SHUTDOWN}")) == 7

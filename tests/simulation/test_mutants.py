@@ -19,8 +19,8 @@ RARE = frozenset({"kip-101", "kip-279-unfenced", "compaction-ascending", "lso-ig
 
 FOUND = {
     "truncate-to-high-watermark": 5000,
-    "kip-101": 5071,
-    "kip-279-unfenced": 5071,
+    "kip-101": 5004,
+    "kip-279-unfenced": 5004,
     "isr-without-epoch-start": 5001,
     "watermark-over-committed-isr": 5005,
     "alter-partition-without-broker-epoch": 5000,
