@@ -44,9 +44,9 @@ renames, which no seed from 5000 to 5299 finds, another one."""
 
 
 FORMER_FOUND = {
-    "late-pushes": 5,
-    "late-stop-replica": 5,
-    "late-leader-and-isr": 5,
+    "late-pushes": 20,
+    "late-stop-replica": 20,
+    "late-leader-and-isr": 20,
     "made-up-controller": 41,
     "compacted-epochs-forgotten": 3260,
     "missing-folders-ignored": 781,
