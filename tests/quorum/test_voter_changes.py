@@ -3,11 +3,12 @@
 import pytest
 
 from tests.quorum.replicas import VOTERS, One, at, key
-from tests.quorum.test_quorum import batch, fetched, followers
+from tests.quorum.test_quorum import batch, fetched, followers, vote_requests
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID
+from tidelog.quorum import requests
 from tidelog.quorum.control_records import control_batch
-from tidelog.quorum.states import Leader, Resigned
+from tidelog.quorum.states import Leader, Prospective, Resigned
 from tidelog.quorum.voter_changes import update_request
 from tidelog.quorum.voters import VoterKey, Voters, voter_record
 from tidelog.wire.messages.cluster.features import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
@@ -167,6 +168,30 @@ def test_a_removed_leader_goes_on_without_counting_itself_until_that_is_committe
     assert isinstance(one.quorum.state, Resigned)
     assert one.answers[token].error_code == 0
     assert [each.target for each in one.asked if each.owner == "quorum"] == [1, 2]
+
+
+def test_a_leader_whose_removal_is_not_committed_stands_for_election_again():
+    """It may be the only one that has all that was committed. Its own vote does not count."""
+    one = leader()
+    assert code_of(one, remove(key(0))) is None
+    one.quorum.resign(at(one.now))
+    one.wait(1_000)
+    one.wait(2_000)
+    assert isinstance(one.quorum.state, Prospective)
+    one.settle()
+    assert [each.target for each in vote_requests(one)] == [1, 2]
+    first, second = vote_requests(one)
+    for each in (first, second):
+        one.asked.remove(each)
+        response = requests.vote_response(requests.Standing(-1, one.quorum.epoch), 0, granted=True)
+        assert isinstance(one.quorum.state, Prospective)
+        one.quorum.answered(each.token, response, at(one.now))
+        one.take()
+    one.settle()
+    one.grant_all()
+    one.settle()
+    assert isinstance(one.quorum.state, Leader)
+    assert one.quorum.voters.ids == (1, 2)
 
 
 def test_the_last_voter_is_not_removed():

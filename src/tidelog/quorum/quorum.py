@@ -192,7 +192,7 @@ class Quorum(Voting):
         """A connection to the node broke, and a new one was refused: its process is dead, or was."""
         if isinstance(self.state, Follower) and self.state.leader == node:
             self._leader_left(self.state)
-            if self.is_voter:
+            if self.stands:
                 soon = now.mono + self.voters.rank(self.me.id, behind=node) * RANK_MS
                 self.state.deadline = min(self.state.deadline, soon)
             self._act(now)
@@ -278,7 +278,7 @@ class Quorum(Voting):
     def _act_unattached(self, state: Unattached, now: Time) -> None:
         if now.mono < state.deadline:
             return
-        if self.is_voter:
+        if self.stands:
             self._become(self._prospective(now), now)
             return
         state.deadline = now.mono + self.options.fetch_timeout_ms
@@ -291,7 +291,7 @@ class Quorum(Voting):
 
     def _act_follower(self, state: Follower, now: Time) -> None:
         if self._is_over(state.deadline, now):
-            if self.is_voter:
+            if self.stands:
                 self._become(self._prospective(now, leader_left=state.leader_left), now)
             else:
                 self._change()

@@ -36,7 +36,7 @@ class Follower:
 
 @dataclass(slots=True)
 class Tally:
-    """The votes of one election, by voter ID."""
+    """The votes of one election, by voter ID. Only those of `voters` count: the candidate may not be one of them."""
 
     voters: Voters
     granted: set[int] = field(default_factory=set)
@@ -44,7 +44,7 @@ class Tally:
 
     @property
     def is_won(self) -> bool:
-        return len(self.granted) >= self.voters.majority
+        return len(self.granted.intersection(self.voters.ids)) >= self.voters.majority
 
     @property
     def is_lost(self) -> bool:

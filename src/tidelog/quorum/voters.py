@@ -96,11 +96,12 @@ class Voters:
         return ordered[self.majority - 1] if ordered else missing
 
     def rank(self, voter_id: int, behind: int | None = None) -> int:
-        """The voter's place in the order of IDs, or its place behind another one, which need not be a voter."""
-        if behind is None:
-            return self.ids.index(voter_id)
-        following = [each for each in self.ids if each > behind] + [each for each in self.ids if each <= behind]
-        return following.index(voter_id)
+        """The voter's place in the order of IDs, or its place behind another one. Neither need be a voter: the place of
+        another node is behind all of them."""
+        order = self.ids
+        if behind is not None:
+            order = (*(each for each in order if each > behind), *(each for each in order if each <= behind))
+        return order.index(voter_id) if voter_id in order else len(order)
 
 
 Value = TypeVar("Value")

@@ -89,6 +89,13 @@ class Voting:
         return self.me in self.voters
 
     @property
+    def stands(self) -> bool:
+        """Whether it stands for election. A voter does until its removal is committed, as far as it knows, although its
+        own vote does not count any more: perhaps nobody else has all that was committed."""
+        voters, high_watermark = self.replica.voters, self.replica.high_watermark
+        return self.is_voter or (voters.latest_offset >= high_watermark and self.me in voters.at(high_watermark))
+
+    @property
     def is_alone(self) -> bool:
         """Whether nobody else votes."""
         return self.is_voter and len(self.voters) == 1
@@ -111,19 +118,19 @@ class Voting:
         """Enter the state that follows from the file, which is written again before anything is sent: if its folder
         could not be synced, it may be in the page cache only."""
         mono = now.mono
-        if self.election.leader == self.me.id and not self.is_voter:
+        if self.election.leader == self.me.id and not self.stands:
             # It led until it was removed: it will not lead this epoch again, and keeps its vote.
             self.election = self.election._replace(leader=NO_LEADER)
         self._save()
         others = tuple(voter for voter in self.voters.ids if voter != self.me.id)
-        if self.is_voter and self.election.leader == self.me.id:
+        if self.stands and self.election.leader == self.me.id:
             self.state = Resigned(mono + self._election_timeout(), others, set(others))
-        elif self.is_voter and self.voted_for_me:
+        elif self.stands and self.voted_for_me:
             self.state = Candidate(Tally(self.voters), mono + self._election_timeout())
         elif self.election.leader != NO_LEADER:
             self.state = Follower(self.election.leader, mono + self.options.fetch_timeout_ms)
         else:
-            self.state = Unattached(mono + (self.voters.rank(self.me.id) * RANK_MS if self.is_voter else 0))
+            self.state = Unattached(mono + (self.voters.rank(self.me.id) * RANK_MS if self.stands else 0))
 
     def _become(self, state: State, now: Time) -> None:
         before = self.state
@@ -167,7 +174,7 @@ class Voting:
         if isinstance(self.state, Unattached):
             deadline = self.state.deadline
         else:
-            deadline = now.mono + (self._election_timeout() if self.is_voter else 0)
+            deadline = now.mono + (self._election_timeout() if self.stands else 0)
         self._change(epoch=epoch)
         self._become(Unattached(deadline), now)
 
@@ -257,7 +264,7 @@ class Voting:
     def _act_resigned(self, state: Resigned, now: Time) -> None:
         if now.mono >= state.deadline:
             self._change(epoch=self.epoch + 1)
-            self._become(Unattached(now.mono + (self._election_timeout() if self.is_voter else 0)), now)
+            self._become(Unattached(now.mono + (self._election_timeout() if self.stands else 0)), now)
             return
         preferred = [self.voters.key_of(voter) for voter in state.candidates if voter in self.voters.ids]
         for voter in sorted(state.untold):

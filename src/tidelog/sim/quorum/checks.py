@@ -12,13 +12,14 @@
 - I40: voter sets differ in one voter, and none follows one that is not committed.
 - I43: after a power cut of all machines, a majority has everything committed.
 
-A voter whose disk was replaced counts for what it had then: it never votes again, so all majorities of the others have
-a voter who has that.
+A voter whose disk rots or is replaced counts for what it had then: it never votes again, so all majorities of the
+others have a voter who has that.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -26,11 +27,11 @@ from tidelog.effects import Event
 from tidelog.errors import ApiError
 from tidelog.log import names
 from tidelog.quorum.quorum import Quorum
-from tidelog.quorum.records import decode
+from tidelog.quorum.records import Decoded, decode
 from tidelog.quorum.replica import Replica
 from tidelog.quorum.snapshots import SnapshotId, held
 from tidelog.quorum.states import Leader
-from tidelog.quorum.tree import Picture, Tree
+from tidelog.quorum.tree import Applied, Picture, Tree
 from tidelog.quorum.voters import VoterKey, Voters
 from tidelog.sim.quorum.machines import FOLDER, Machine, World
 from tidelog.wire.messages.cluster.quorum_elections import VoteRequest
@@ -40,6 +41,10 @@ from tidelog.wire.records import BatchHeader, batches, crc_holds, records
 
 class Violation(Exception):
     """An invariant does not hold."""
+
+
+def _ignore(*_: Any) -> None:
+    """Nobody asks."""
 
 
 class Entry(NamedTuple):
@@ -88,6 +93,8 @@ class Checks:
         self.ghost = Tree()
         self.pictures: dict[int, Picture] = {0: self.ghost.picture()}
         """The tree as the committed records before an offset make it."""
+        self.judged: Callable[[int, Decoded, Applied], None] = _ignore
+        """Called for every committed record, with what it did."""
         self.lost: dict[VoterKey, set[Entry]] = {}
         """What the disks had that were replaced."""
         self.leaders: dict[int, int] = {}
@@ -176,7 +183,7 @@ class Checks:
         state = machine.state
         assert state is not None
         before = state.applied
-        state.advance(replica)
+        state.advance(replica, partial(self.world.applied, machine))
         if state.applied != before and state.tree.picture() != self.pictures.get(state.applied):
             raise Violation(f"I38: {machine.id} has another tree at offset {state.applied}")
 
@@ -217,8 +224,10 @@ class Checks:
         self._committed_in += [quorum.epoch] * len(new)
         for header, content in quorum.replica.committed(new[0].offset) if new else ():
             if not header.is_control:
-                for record in records(content):
-                    self.ghost.apply(record.offset, decode(record.value or b""))
+                for each in records(content):
+                    record = decode(each.value or b"")
+                    self.judged(each.offset, record, self.ghost.apply(each.offset, record))
+                self.ghost.check_invariants()
             self.pictures[header.next_offset] = self.ghost.picture()
 
     def _check_commit(self, quorum: Quorum, last: Entry) -> None:
@@ -234,7 +243,7 @@ class Checks:
     def has_all(self, voter: VoterKey, last: Entry) -> bool:
         """Whether this batch and all committed ones before are on the voter's disk, or in a snapshot there."""
         machine = self.world.machines[voter.id]
-        is_lost = not self.world.is_same(machine, voter)
+        is_lost = machine.key != voter or machine.is_rotten
         found = self.lost.get(voter, set()) if is_lost else durable(machine)
         start = min((entry.offset for entry in found), default=0)
         until = bisect_left(self.committed, last.next_offset, key=lambda entry: entry.next_offset) + 1
@@ -243,8 +252,8 @@ class Checks:
         return last in found and is_covered and found.issuperset(self.committed[since:until])
 
     def loses(self, machine: Machine) -> None:
-        """The disk is replaced."""
-        self.lost[machine.key] = durable(machine)
+        """The disk is replaced, or rots."""
+        self.lost.setdefault(machine.key, durable(machine))
 
     def asks(self, machine: Machine, request: Any) -> None:
         """A request leaves a machine: a candidate's says that it voted for itself."""

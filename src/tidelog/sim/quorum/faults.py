@@ -186,6 +186,7 @@ class Faults:
         ]
         if not found:
             return False
+        self.world.loses(victim)
         victim.is_rotten = True
         victim.disk.flip(*self.random.choice(found))
         self.world.kill(victim)

@@ -18,8 +18,10 @@ from tidelog.ports import File
 from tidelog.quorum.formatting import METADATA_FOLDER
 from tidelog.quorum.options import DEFAULTS, Options
 from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.records import Decoded
 from tidelog.quorum.replica import Replica, config_of
 from tidelog.quorum.state_file import load_state
+from tidelog.quorum.tree import Applied
 from tidelog.quorum.voters import VoterKey, Voters
 from tidelog.sim.carry import read_part
 from tidelog.sim.disk import PowerCut, SimDisk
@@ -102,8 +104,10 @@ class World:
         self.observe: Callable[[Machine, Sequence[Event]], None] = _ignore
         self.asks: Callable[[Machine, Any], None] = _ignore
         self.heard: Callable[[Machine, Any, Any], None] = _ignore
+        self.applied: Callable[[Machine, int, Decoded, Applied], None] = _ignore
+        """Called for every record that a process applies."""
         self.loses: Callable[[Machine], None] = _ignore
-        """Called before a disk is replaced."""
+        """Called before a disk is replaced, or rots."""
         self.history: list[str] = []
         self.restarts = True
         self._events: list[tuple[int, int, Callable[[], None]]] = []
@@ -266,10 +270,6 @@ class World:
         machine.disk = SimDisk([ROOT], self.random)
         machine.key = VoterKey(machine.id, bytes([machine.wipes, machine.id]) * 8)
         machine.voters = Voters()
-
-    def is_same(self, machine: Machine, voter: VoterKey) -> bool:
-        """Whether the machine's disk is the one of this voter."""
-        return machine.key == voter
 
     # effects
 

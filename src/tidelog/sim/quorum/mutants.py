@@ -5,7 +5,7 @@ A check that no mutant breaks is worth nothing, and a rule that no check misses 
 
 # ruff: noqa: SLF001  (a replacement has the parameters of what it replaces, and its place inside)
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -16,6 +16,7 @@ from tidelog.log.log import Log
 from tidelog.partition.truncation import EpochEnd
 from tidelog.quorum import election, replica, voting
 from tidelog.quorum.election import LogEnd
+from tidelog.quorum.leases import Leases
 from tidelog.quorum.outbox import Outbox
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import Replica
@@ -104,19 +105,26 @@ def ignore_log_end_of_snapshot(log: Replica, offset: int) -> LogEnd:
     return LogEnd(max(log.log.epochs.epoch_at(offset - 1), 0) if offset else 0, offset)
 
 
+def keep_leases(leases: Leases, sessions: Iterable[int], now: int) -> None:
+    """A new leader goes on with the leases that it granted when it led before."""
+    if sessions:
+        leases._deadlines = {each: leases._deadlines.get(each, now + leases.term_ms) for each in sessions}
+
+
 MUTANTS: dict[str, Mutant] = {
-    "send_before_file": Mutant(Outbox, "_send", send_at_once, 8),
+    "send_before_file": Mutant(Outbox, "_send", send_at_once, 9),
     "shorter_log_wins": Mutant(election, "is_complete", any_log, 5),
-    "older_epoch_commits": Mutant(Quorum, "_advance", commit_older_epochs, 0),
+    "older_epoch_commits": Mutant(Quorum, "_advance", commit_older_epochs, 1),
     "unsynced_fetch_offset": Mutant(Quorum, "_is_synced", ask_unsynced, 0),
-    "tail_not_rewritten": Mutant(replica, "write_again", only_sync, 0),
+    "tail_not_rewritten": Mutant(replica, "write_again", only_sync, 1),
     "cut_below_high_watermark": Mutant(Replica, "cut", cut_everything, 3),
-    "two_changes_at_once": Mutant(VoterChanges, "_check", check_no_pending, 24),
-    "start_before_snapshot": Mutant(Incoming, "finish", finish_unsynced, 0),
-    "lost_disk_counts": Mutant(Leader, "ends_of", count_lost_disks, 18),
-    "cut_voters_stay": Mutant(History, "cut", keep_old_voters, 15),
-    "snapshot_without_epoch": Mutant(Replica, "log_end_at", ignore_log_end_of_snapshot, 9),
-    "votes_twice": Mutant(voting, "may_grant_vote", vote_again, 8),
+    "two_changes_at_once": Mutant(VoterChanges, "_check", check_no_pending, 23),
+    "start_before_snapshot": Mutant(Incoming, "finish", finish_unsynced, 4),
+    "lost_disk_counts": Mutant(Leader, "ends_of", count_lost_disks, 0),
+    "cut_voters_stay": Mutant(History, "cut", keep_old_voters, 19),
+    "snapshot_without_epoch": Mutant(Replica, "log_end_at", ignore_log_end_of_snapshot, 4),
+    "old_leases_kept": Mutant(Leases, "start", keep_leases, 7),
+    "votes_twice": Mutant(voting, "may_grant_vote", vote_again, 7),
 }
 
 

@@ -18,6 +18,7 @@ from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.quorum.checks import Checks, Violation
 from tidelog.sim.quorum.faults import Faults
 from tidelog.sim.quorum.machines import Machine, Network, World
+from tidelog.sim.quorum.sessions import Sessions
 
 SAFETY = 20 * SECOND
 LEADER_WITHIN = 5 * SECOND
@@ -59,6 +60,7 @@ class Run:
         )
         self.world = World(random, voters + observers, self.voters, keys, options)
         self.checks = Checks(self.world)
+        self.sessions = Sessions(self.world, self.checks)
         self.outcome = Outcome(seed)
         world = self.world
         world.sync_delay = (100, random.choice((1, 1, 1, 20, 20, 300, 3_000)) * MILLI)
@@ -87,6 +89,8 @@ class Run:
             late = self.random.choice((500, 500, 15_000)) if machine.id >= len(self.voters) else 500
             world.after(self.random.randint(0, late) * MILLI, partial(world.start, machine))
         self._write()
+        if self.random.random() < 0.5:
+            self.sessions.begin()
         world.after(self.random.randint(0, 3_000) * MILLI, partial(self.faults.strike, self.pace))
         if self.random.random() < 0.7:
             self.faults.operate(self.random.choice((400, 2_000, 4_000)) * MILLI)

@@ -1,9 +1,11 @@
 """What the process of one machine applied: the tree, from its newest snapshot and the committed records since."""
 
-from tidelog.quorum.records import decode
+from collections.abc import Callable
+
+from tidelog.quorum.records import Decoded, decode
 from tidelog.quorum.replica import Replica
 from tidelog.quorum.snapshots import load
-from tidelog.quorum.tree import Tree
+from tidelog.quorum.tree import Applied, Tree
 from tidelog.wire.records import records
 
 
@@ -18,15 +20,16 @@ class State:
     def __repr__(self) -> str:
         return f"State({self.tree}, {self.applied})"
 
-    def advance(self, replica: Replica) -> None:
-        """Apply what is committed."""
+    def advance(self, replica: Replica, applied: Callable[[int, Decoded, Applied], None]) -> None:
+        """Apply what is committed; `applied` is called for each record."""
         newest = replica.snapshots.newest
         if self.applied < replica.log.log_start_offset or (self.applied == 0 and newest.end_offset > 0):
             self._load(replica)
         for header, content in replica.committed(self.applied):
             if not header.is_control:
-                for record in records(content):
-                    self.tree.apply(record.offset, decode(record.value or b""))
+                for each in records(content):
+                    record = decode(each.value or b"")
+                    applied(each.offset, record, self.tree.apply(each.offset, record))
             self.applied, self.timestamp = header.next_offset, header.max_timestamp
 
     def _load(self, replica: Replica) -> None:
