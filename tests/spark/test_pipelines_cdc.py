@@ -11,6 +11,7 @@ from tests.spark.records import create, send
 from tests.spark.test_pipelines_mirror import read
 from tidelog.shell.transport import Producer
 from tidelog.spark.pipelines import cdc
+from tidelog.spark.pipelines.cdc_table import newest
 from tidelog.spark.pipelines.plan import Plan, WrongOption
 from tidelog.spark.pipelines.running import run
 
@@ -116,3 +117,16 @@ def test_wrong_options_are_named(spark, tides, tmp_path, options, told):
         options = {**options, "key": "id"}
     with pytest.raises(WrongOption, match=told):
         fill(spark, tides, tmp_path, **{"topic": topic, "schema": SCHEMA, **options})
+
+
+def test_the_order_of_offsets_counts_whatever_the_timestamps_are(spark):
+    rows = [
+        (1, 0, 5, 50, "old"),
+        (1, 0, 6, 40, "new"),
+        (2, 0, 7, 50, "moved"),
+        (2, 1, 9, 40, "before"),
+        (3, 0, 4, 9, ""),
+    ]
+    frame = spark.createDataFrame(rows, "id int, _partition int, _offset bigint, second int, name string")
+    found = newest(frame.selectExpr("*", "timestamp_seconds(second) as _timestamp"), ["id"], {0: 5}).collect()
+    assert sorted((row.id, row.name) for row in found) == [(1, "new"), (2, "moved")]

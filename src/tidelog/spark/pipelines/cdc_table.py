@@ -60,12 +60,17 @@ class DeltaTableByKey(DeltaTableOfRows):
 
 
 def newest(frame: Any, key: Sequence[str], known: dict[int, int]) -> Any:
-    """The last change of each key, without those below the offset of their partition in `known`. All changes of a key
-    are in one partition; of several, as after partitions were added, the newest by time counts."""
+    """The last change of each key, without those below the offset of their partition in `known`. The changes of a key
+    are in one partition, in the order of their offsets, whatever their timestamps are; of several partitions, as after
+    some were added, the newest by time counts."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     for partition, end in known.items():
         frame = frame.where((f.col(PARTITION) != partition) | (f.col(OFFSET) >= end))
-    latest = Window.partitionBy(*key).orderBy(f.desc("_timestamp"), f.desc(OFFSET))
-    return frame.withColumn("_age", f.row_number().over(latest)).where("_age = 1").drop("_age")
+    number = f.row_number()
+    in_partition = Window.partitionBy(*key, PARTITION).orderBy(f.desc(OFFSET))
+    overall = Window.partitionBy(*key).orderBy(f.desc("_timestamp"), f.desc(OFFSET))
+    for latest in (in_partition, overall):
+        frame = frame.withColumn("_age", number.over(latest)).where("_age = 1").drop("_age")
+    return frame
