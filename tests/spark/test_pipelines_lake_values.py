@@ -60,7 +60,8 @@ def test_a_topic_of_avro_becomes_a_table(spark, tides, registry, client, tmp_pat
     table = fill(spark, tides, tmp_path, registry, topic=topic, values="avro", partition="country")
     later = [second({"id": 7, "country": None, "more": 0.5}, value)]
     send(tides.bootstrap, topic, later, 1)
-    fill(spark, tides, tmp_path, registry, topic=topic, values="avro", partition="country")
+    more = {"subject": f"{topic}-later", "evolve": "add"}
+    fill(spark, tides, tmp_path, registry, topic=topic, values="avro", partition="country", **more)
     rows = (
         DeltaTable(table)
         .to_pyarrow_table()
@@ -71,7 +72,7 @@ def test_a_topic_of_avro_becomes_a_table(spark, tides, registry, client, tmp_pat
     assert [{name: row[name] for name in ("id", "country", "tags")} for row in rows[:20]] == orders
     assert [row["_malformed"] for row in rows] == [*[None] * 20, b"no frame".hex(), None, written[0][:-1].hex(), None]
     assert (rows[21]["id"], rows[23]["id"], rows[23]["tags"]) == (None, 7, None)
-    assert "more" not in rows[0]
+    assert [row["more"] for row in rows] == [*[None] * 23, 0.5]
 
 
 def test_a_topic_of_json_schema_becomes_a_table(spark, tides, registry, client, tmp_path):
@@ -92,6 +93,9 @@ def test_a_topic_of_json_schema_becomes_a_table(spark, tides, registry, client, 
     ("options", "told"),
     [
         ({"values": "protobuf"}, "option 'values' is json, avro, json-schema, not 'protobuf'"),
+        ({"evolve": "all"}, "option 'evolve' is add, or left out, not 'all'"),
+        ({"evolve": "add", "format": "parquet"}, "option 'evolve' is for Delta"),
+        ({"evolve": "add"}, "option 'evolve' requires option 'schema' for values=json"),
         ({"values": "avro", "registry": ""}, "option 'registry' is required for values=avro"),
         ({"values": "avro"}, "the registry has no schema of .*-value; give option 'schema'"),
         ({"values": "avro", "subject": "texts"}, "the schema of texts is one of JSON"),

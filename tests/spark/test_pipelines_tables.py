@@ -13,7 +13,7 @@ import pytest
 from tidelog.spark.options import BadOption
 from tidelog.spark.pipelines import parquet_files
 from tidelog.spark.pipelines.checkpoints import last_batch
-from tidelog.spark.pipelines.delta_table import DeltaTableOfRows, TableLost
+from tidelog.spark.pipelines.delta_table import PROPERTY, DeltaTableOfRows, TableLost
 from tidelog.spark.pipelines.folders import LocalFolder, absolute, folder_of, is_uri
 from tidelog.spark.pipelines.parquet_table import ParquetTable
 from tidelog.spark.pipelines.plan import Plan, WrongOption
@@ -139,6 +139,25 @@ def test_small_files_are_put_together_and_rows_stay(place):
     assert table.compact(1_000_000) == 3
     assert table.compact(1_000_000) == 0
     assert rows_of(place) == wanted(39)
+
+
+def test_columns_are_added_also_after_a_crash_between_the_two_commits(place):
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    table = opened(place)
+    table.add(Frame(0, 3), 0, "query")
+    wider = StructType([*Frame(0, 0).schema.fields, StructField("more", LongType())])
+    evolved = RECORD._replace(schema="wider")
+    for crash in (True, False, False):
+        before = table.opened().version()
+        table.evolve(evolved, wider)
+        if crash:  # only the columns were added
+            table.opened().alter.set_table_properties({PROPERTY: RECORD.to_json()}, raise_if_not_exists=False)
+    assert table.opened().version() == before
+    assert table.record() == evolved
+    assert [field.name for field in table.opened().schema().fields] == ["place", "_partition", "_offset", "more"]
+    table.add(Frame(3, 6), 1, "query")
+    assert rows_of(place) == wanted(6)
 
 
 def test_a_table_that_was_made_anew_meanwhile_takes_no_rows(place):

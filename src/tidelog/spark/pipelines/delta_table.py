@@ -66,6 +66,20 @@ class DeltaTableOfRows:
                 raise
         self.record()
 
+    def evolve(self, record: Record, schema: Any) -> None:
+        """Add the columns that the table lacks, and keep the record. It can be repeated after a crash in between."""
+        from deltalake import Schema
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        if self.record() == record:
+            return
+        table = self.opened()
+        there = {field.name for field in table.schema().fields}
+        wanted = Schema.from_arrow(to_arrow_schema(schema, timezone="UTC")).fields
+        if missing := [field for field in wanted if field.name not in there]:
+            table.alter.add_columns(missing)
+        table.alter.set_table_properties({PROPERTY: record.to_json()}, raise_if_not_exists=False)
+
     def agrees(self, found: Progress) -> bool:
         """A query with an older checkpoint than the table is no problem: its offsets are compared."""
         from deltalake import DeltaTable

@@ -4,6 +4,7 @@
 and `iceberg_table` write tables; Spark's own file sink writes Parquet (`parquet_table`).
 """
 
+import json
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -19,6 +20,7 @@ from tidelog.spark.pipelines.tables import FROM_TABLE, RESTART, Record, claim, s
 
 MIB = 1024 * 1024
 STAGE = "lake"
+ADD = "add"
 FORMATS = ("delta", "parquet", "iceberg")
 UNFIT = "does not match the schema"
 """The reason of dead letters."""
@@ -81,12 +83,14 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     def fill() -> Any:
         table = table_of(spark, plan)
         known = table.record()
-        schema = values.schema(spark, plan, known.schema if known else "")
+        schema = schema_of(spark, plan, known)
         rows = values.rows(plan, plan.records(spark, plan["topic"]), schema, ())
         rows = rows.where("_malformed is null") if dead else rows
         frame, columns = partitioned(rows, plan["partition"])
         record = Record(source_of(plan.access, plan["topic"]), schema.json(), plan["partition"])
         query = claim(table, plan, spark, STAGE, record, frame, columns)
+        if known is not None and isinstance(table, DeltaTableOfRows):
+            table.evolve(known._replace(schema=record.schema), frame.schema)
         if isinstance(table, ParquetTable):
             writer = frame.writeStream.format("parquet").option("path", table.place).partitionBy(*columns)
         else:
@@ -96,8 +100,7 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     def reject() -> Any:
         from pyspark.sql import functions as f
 
-        known = table_of(spark, plan).record()
-        schema = values.schema(spark, plan, known.schema if known else "")
+        schema = schema_of(spark, plan, table_of(spark, plan).record())
         records = plan.records(spark, plan["topic"])
         records = records.withColumn(WHOLE, f.struct(*records.columns, f.lit(UNFIT).alias(dead_letters.REASON)))
         rows = values.rows(plan, records, schema, (WHOLE,)).where("_malformed is not null").select(f"{WHOLE}.*")
@@ -106,8 +109,27 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     return [Stage(STAGE, fill), *([Stage("dead", reject)] if dead else [])]
 
 
+def schema_of(spark: Any, plan: Plan, known: Record | None) -> Any:
+    """The columns of the values. With evolve=add, those of the table so far, and behind them what the newest schema has
+    more; a column whose type changed stays as it is."""
+    from pyspark.sql.types import StructType
+
+    values = VALUES[plan["values"]]
+    if known is None or plan["evolve"] != ADD:
+        return values.schema(spark, plan, known.schema if known else "")
+    before, newest = StructType.fromJson(json.loads(known.schema)), values.schema(spark, plan, "")
+    names = {name.lower() for name in before.fieldNames()}  # Spark's are the same in any case
+    return StructType([*before.fields, *(field for field in newest.fields if field.name.lower() not in names)])
+
+
 def check_format(plan: Plan) -> None:
     """WrongOption for a format that there is not, or that does not fit other options."""
+    if plan["evolve"] not in ("", ADD):
+        raise WrongOption(f"option 'evolve' is {ADD}, or left out, not {plan['evolve']!r}")
+    if plan["evolve"] and plan["format"] != "delta":
+        raise WrongOption(f"option 'evolve' is for Delta, not for format={plan['format']}")
+    if plan["evolve"] and plan["values"] == "json" and not plan["schema"]:
+        raise WrongOption("option 'evolve' requires option 'schema' for values=json: it says which columns to add")
     if plan["format"] not in FORMATS:
         raise WrongOption(f"option 'format' is {', '.join(FORMATS)}, not {plan['format']!r}")
     if plan["format"] != "iceberg":
@@ -149,6 +171,7 @@ PIPELINE = Pipeline(
         "partition": Option("", "Partition columns, separated by ';': carrier; day=date(time_hour)."),
         "values": Option("json", "Format of values: json, or avro or json-schema with a registry's schemas."),
         "schema": Option("", "DDL, or a .json file with a JSON or Spark schema (default: inferred)."),
+        "evolve": Option("", "add: new columns of the schema are added to a Delta table at a start."),
         "registry": Option("", "URL of the schema registry; its API is Confluent's."),
         "registry-config": Option("", "File with options of confluent-kafka's SchemaRegistryClient."),
         "subject": Option("", "Subject of the schema in the registry (default: TOPIC-value)."),
