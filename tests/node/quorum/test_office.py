@@ -134,3 +134,14 @@ def test_a_node_with_a_replaced_disk_does_not_keep_the_session_of_the_old_one_al
     cluster.start(3)  # at once: nobody finds out by a refused connection that the process is another one
     cluster.wait(lambda: cluster.tree(0).session_of(3) not in (None, before), within_ms=30_000)
     cluster.settle()
+
+
+def test_a_node_of_another_cluster_says_so_once_and_disturbs_nobody():
+    cluster = QuorumCluster().start(0, 1)
+    cluster.setup = {"cluster_id": "another"}
+    cluster.start(2)
+    cluster.wait(lambda: all(cluster.nodes[number].broker.broker_epoch >= 0 for number in range(2)))
+    cluster.run(5_000)
+    told = [number for _, number, kind, _ in cluster.history if kind == "quorum.other_cluster"]
+    assert sorted(told) == [0, 2], "the leader and the stranger ask each other; node 1 asks only the leader"
+    assert cluster.nodes[2].broker.broker_epoch == -1
