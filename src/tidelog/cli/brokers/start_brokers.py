@@ -34,7 +34,7 @@ DATA = click.option(
 @click.option(
     "--metadata",
     metavar="STORE",
-    help="Metadata store: sqlite:PATH or zookeeper://HOST:PORT/CHROOT (default: metadata.sqlite in --data).",
+    help="Metadata store: sqlite:PATH, zookeeper://HOST:PORT/CHROOT or quorum (default: metadata.sqlite in --data).",
 )
 @click.option("--restart", is_flag=True, help="Restart a broker that exits unexpectedly.")
 @click.option("--override", "overrides", type=Pair(), multiple=True, help="Option for every broker; repeatable.")
