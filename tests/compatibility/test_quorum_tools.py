@@ -142,18 +142,25 @@ def test_features_are_described_and_changed_as_by_kafkas_tool(cluster, tool_serv
     check_features(cluster.bootstrap, tool_server, capsys)
 
 
-def test_kafkas_tools_ask_the_controllers(cluster, both, tool_server):
+def test_either_tool_asks_the_controllers(cluster, both, tool_server, capsys):
     """With --bootstrap-controller they begin with DescribeCluster, and never ask a broker."""
     (_, told, _), _ = both("describe", "--status")
     addresses = re.findall(r"CONTROLLER://(127\.0\.0\.1:\d+)", told)
     for address in addresses:
         place = ("--bootstrap-controller", address)
-        done = tool_server.run(TOOL, *place, "describe", "--status")
-        assert done.returncode == 0, done
-        assert still(done.stdout) == still(told)
+        theirs, ours = both("describe", "--status", where=place)
+        assert (theirs[0], ours[0]) == (0, 0), (theirs, ours)
+        assert still(theirs[1]) == still(ours[1]) == still(told)
         done = tool_server.run(FEATURES, *place, "describe")
-        assert done.returncode == 0, done
+        assert run(["features", *place, "describe"]) == done.returncode == 0
+        assert capsys.readouterr().out == done.stdout
         assert re.search(r"Feature: kraft\.version .*FinalizedVersionLevel: 1 ", done.stdout)
+        for update in ("upgrade --feature no.such.feature=1", "upgrade --feature group.version=1 --dry-run"):
+            done = tool_server.run(FEATURES, *place, *update.split())
+            assert run(["features", *place, *update.split()]) == done.returncode
+            assert re.sub(r"controller \d", "controller", capsys.readouterr().out) == re.sub(
+                r"controller \d", "controller", done.stdout
+            )
     assert len(addresses) == 3
 
 
@@ -175,3 +182,16 @@ def test_what_is_wrong_is_one_sentence(cluster, both, capsys):
             assert theirs[2] == ours[2]
         assert "Traceback" not in ours[2]
         assert ours[2].count("\n") == 1
+
+
+def test_addresses_that_are_not_of_controllers(cluster, capsys):
+    for place, said in (
+        (("--bootstrap-controller", cluster.bootstrap), "This endpoint is for brokers"),
+        (("--bootstrap-controller", "127.0.0.1:1"), "No broker is reachable at 127.0.0.1:1"),
+        (("--bootstrap-controller", "127.0.0.1:1", "--bootstrap-server", "127.0.0.1:2"), "cannot be used together"),
+    ):
+        capsys.readouterr()
+        assert run(["quorum", *place, "describe", "--status"]) == 1
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert said in err

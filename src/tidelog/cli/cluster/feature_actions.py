@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tidelog import __version__
+from tidelog.cli.cluster.connecting import Asks
 from tidelog.cli.options import CommandFailed
 from tidelog.client.admin import ANY
 from tidelog.client.results import code_of
@@ -15,7 +16,6 @@ from tidelog.config.feature_levels import (
     level_of_release,
     parse,
 )
-from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.features import (
     ApiVersionsRequest,
     FeatureUpdateKey,
@@ -30,7 +30,7 @@ def downgrade_type(*, unsafe: bool) -> int:
     return UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE
 
 
-def described(admin: Admin, node: int | None) -> Iterator[str]:
+def described(admin: Asks, node: int | None) -> Iterator[str]:
     """A line for each feature that a node supports; any node where `node` is None."""
     request = ApiVersionsRequest(client_software_name="tidelog-cli", client_software_version=__version__)
     response = admin.ask(request, ANY if node is None else node)
@@ -89,7 +89,7 @@ def _add(levels: dict[str, int], name: str, level: int, upgrade_type: int) -> No
     levels[name] = level
 
 
-def update(admin: Admin, verb: str, levels: Mapping[str, int], upgrade_type: int, *, dry_run: bool) -> Iterator[str]:
+def update(admin: Asks, verb: str, levels: Mapping[str, int], upgrade_type: int, *, dry_run: bool) -> Iterator[str]:
     """Change levels, or only check the change; a line for each feature. CommandFailed at the end if one failed."""
     if not levels:
         raise CommandFailed(f"You must specify at least one feature to {verb}")

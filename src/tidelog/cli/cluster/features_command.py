@@ -1,14 +1,11 @@
 """`tidelog features`, with the flags and output of kafka-features: `--bootstrap-server` comes before the command."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from tidelog.cli.options import cluster_options
-
-if TYPE_CHECKING:
-    from tidelog.shell.transport import Admin
+from tidelog.cli.cluster.connecting import connected, place_options, remember
 
 LEVELS = click.option("--feature", "given", metavar="FEATURE=LEVEL", multiple=True, help="Feature level; repeatable.")
 RELEASE = click.option("--release-version", "release", help="Release whose levels all features get, e.g. 4.3-IV0.")
@@ -20,17 +17,11 @@ UNSAFE = click.option("--unsafe", is_flag=True, help="Downgrade even if metadata
 
 
 @click.group()
-@cluster_options
+@place_options
 @click.pass_context
-def features(context: click.Context, bootstrap_server: str, command_config: str | None) -> None:
+def features(context: click.Context, /, **given: Any) -> None:
     """Describe the finalized features of a cluster, and change their levels."""
-    context.obj = (bootstrap_server, command_config)
-
-
-def _admin() -> "Admin":
-    from tidelog.cli.admin_requests import connect
-
-    return connect(*click.get_current_context().obj)
+    remember(context, **given)
 
 
 @features.command()
@@ -39,7 +30,7 @@ def describe(node: int | None) -> None:
     """Describe features: supported and finalized levels."""
     from tidelog.cli.cluster.feature_actions import described
 
-    with _admin() as admin:
+    with connected() as admin:
         _print(described(admin, node))
 
 
@@ -83,7 +74,7 @@ def _change(
     if release_of_metadata is not None and release is None:
         click.echo(" `metadata` flag is deprecated and may be removed in a future release.")
     levels = requested_levels(release_of_metadata, release, given, upgrade_type)
-    with _admin() as admin:
+    with connected() as admin:
         _print(update(admin, verb, levels, upgrade_type, dry_run=dry_run))
 
 
@@ -97,7 +88,7 @@ def disable(names: tuple[str, ...], unsafe: bool, dry_run: bool) -> None:
 
     upgrade_type = downgrade_type(unsafe=unsafe)
     levels = disabled_levels(names, upgrade_type)
-    with _admin() as admin:
+    with connected() as admin:
         _print(update(admin, "disable", levels, upgrade_type, dry_run=dry_run))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tidelog.cli.cluster.connecting import Asks
 from tidelog.cli.options import CommandFailed
 from tidelog.client.admin import ANY
 from tidelog.client.results import code_of
@@ -13,7 +14,6 @@ from tidelog.config.listeners import advertised_by_controllers, of_controllers
 from tidelog.errors import ApiError, CorruptLog
 from tidelog.log.checkpoints import META_PROPERTIES, read_meta_properties
 from tidelog.model import NO_ID, id_bytes, id_text
-from tidelog.shell.transport import Admin
 from tidelog.wire.messages.cluster.brokers import DescribeClusterRequest
 from tidelog.wire.messages.cluster.describe_quorum import (
     DescribeQuorumRequest,
@@ -53,7 +53,7 @@ class Described(NamedTuple):
     leader: ReplicaState
 
 
-def _described(admin: Admin) -> Described:
+def _described(admin: Asks) -> Described:
     request = DescribeQuorumRequest(topics=[TopicData(topic_name=TOPIC, partitions=[PartitionData(partition_index=0)])])
     deadline = time.monotonic() + TIMEOUT_MS / 1000
     while True:
@@ -74,7 +74,7 @@ def _raise_for(response: Any) -> None:
         raise ApiError(code_of(response.error_code), response.error_message)
 
 
-def status(admin: Admin) -> str:
+def status(admin: Asks) -> str:
     cluster = admin.ask(DescribeClusterRequest(), ANY)
     _raise_for(cluster)
     response, partition, leader = _described(admin)
@@ -117,7 +117,7 @@ def _address(listener: Any) -> str:
     return f"{listener.name}://{host}:{listener.port}"
 
 
-def replication(admin: Admin, *, human_readable: bool) -> str:
+def replication(admin: Asks, *, human_readable: bool) -> str:
     partition, leader = _described(admin)[1:]
     followers = [each for each in partition.current_voters if each is not leader]
     kinds = (("Leader", [leader]), ("Follower", followers), ("Observer", partition.observers))
@@ -195,7 +195,7 @@ def named(node_id: int, directory: str) -> Controller:
         raise CommandFailed(f"Failed to parse --controller-directory-id: {error}") from None
 
 
-def add(admin: Admin, controller: Controller) -> None:
+def add(admin: Asks, controller: Controller) -> None:
     request = AddRaftVoterRequest(
         cluster_id=None,
         timeout_ms=TIMEOUT_MS,
@@ -206,7 +206,7 @@ def add(admin: Admin, controller: Controller) -> None:
     _raise_for(admin.ask(request, ANY))
 
 
-def remove(admin: Admin, controller: Controller) -> None:
+def remove(admin: Asks, controller: Controller) -> None:
     request = RemoveRaftVoterRequest(
         cluster_id=None, voter_id=controller.node_id, voter_directory_id=controller.directory_id
     )

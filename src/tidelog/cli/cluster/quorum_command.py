@@ -1,30 +1,21 @@
 """`tidelog quorum`, with the flags and output of kafka-metadata-quorum; --bootstrap-server comes before the command."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from tidelog.cli.options import CommandFailed, cluster_options, file_options
-
-if TYPE_CHECKING:
-    from tidelog.shell.transport import Admin
+from tidelog.cli.cluster.connecting import connected, place_options, remember
+from tidelog.cli.options import CommandFailed, file_options
 
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would be done without doing it.")
 
 
 @click.group()
-@cluster_options
+@place_options
 @click.pass_context
-def quorum(context: click.Context, bootstrap_server: str, command_config: str | None) -> None:
+def quorum(context: click.Context, /, **given: Any) -> None:
     """Describe the metadata quorum; add and remove controllers."""
-    context.obj = (bootstrap_server, command_config)
-
-
-def _admin() -> "Admin":
-    """The file of --command-config may be a server.properties, which has other options, too."""
-    from tidelog.cli.admin_requests import connect
-
-    return connect(*click.get_current_context().obj, is_of_node=True)
+    remember(context, **given)
 
 
 @quorum.command()
@@ -41,7 +32,7 @@ def describe(status: bool, replication: bool, human_readable: bool) -> None:
         raise CommandFailed("The option --human-readable is only supported along with --replication")
     if not status and not replication:
         raise CommandFailed("One of --status or --replication must be specified with describe sub-command")
-    with _admin() as admin:
+    with connected(is_of_node=True) as admin:
         if status:
             click.echo(quorum_actions.status(admin))
         else:
@@ -54,7 +45,7 @@ def add_controller(dry_run: bool) -> None:
     """Add a controller; --command-config is its server.properties."""
     from tidelog.cli.cluster import quorum_actions
 
-    file = click.get_current_context().obj[1]
+    file = click.get_current_context().obj.command_config
     if file is None:
         raise CommandFailed(
             "You must supply the configuration file of the controller you are adding when using add-controller."
@@ -81,5 +72,5 @@ def remove_controller(node_id: int, directory: str, dry_run: bool) -> None:
 
 def _change(change: Any, controller: Any, *, dry_run: bool) -> None:
     if not dry_run:
-        with _admin() as admin:
+        with connected(is_of_node=True) as admin:
             change(admin, controller)

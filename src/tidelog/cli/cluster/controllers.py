@@ -1,0 +1,95 @@
+"""Requests to the controllers of a metadata quorum: one connection for each, which ends with the answer (KIP-919)."""
+
+import socket
+from typing import Any, Self
+
+from tidelog.cli.admin_requests import check_reachable
+from tidelog.cli.options import CommandFailed, file_options
+from tidelog.client.admin import ANY
+from tidelog.effects import FileSlice
+from tidelog.errors import ApiError, ProtocolViolation
+from tidelog.model import NO_LEADER
+from tidelog.shell.blocking_frames import receive_frame
+from tidelog.shell.client_sockets import addresses
+from tidelog.wire.codec import decode_response, encode_request
+from tidelog.wire.messages import SCHEMAS
+from tidelog.wire.messages.cluster.brokers import DescribeClusterRequest
+from tidelog.wire.messages.cluster.features import ApiVersionsRequest
+
+CLIENT_ID = "tidelog-cli"
+TIMEOUT_S = 30.0
+API_VERSIONS, NEGOTIATED = 18, 3
+CONTROLLERS = 2
+Address = tuple[str, int]
+
+
+class Controllers:
+    """As the admin of `shell.transport`, for the requests that controllers serve. Use as a context."""
+
+    def __init__(self, bootstrap: str, command_config: str | None) -> None:
+        check_reachable(bootstrap)
+        protocol = file_options(command_config).get("security.protocol", "PLAINTEXT")
+        if protocol != "PLAINTEXT":
+            raise CommandFailed(f"--bootstrap-controller supports security.protocol=PLAINTEXT only, not {protocol}.")
+        self._bootstrap = list(addresses(bootstrap))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return f"Controllers({self._bootstrap})"
+
+    def ask(self, request: Any, to: int = ANY) -> Any:
+        """The response of the leader, or of the controller with this ID. CommandFailed if there is none."""
+        if isinstance(request, DescribeClusterRequest):
+            return self._described()
+        if isinstance(request, ApiVersionsRequest) and to == ANY:
+            return self._first(request)
+        described = self._described()
+        wanted = described.controller_id if to == ANY else to
+        if wanted == NO_LEADER:
+            raise CommandFailed("The metadata quorum has no leader.")
+        found = [(each.host, each.port) for each in described.brokers if each.broker_id == wanted]
+        if not found:
+            raise CommandFailed(f"Node {wanted} is not a controller.")
+        return _exchange(found[0], request)
+
+    def _described(self) -> Any:
+        response = self._first(DescribeClusterRequest(endpoint_type=CONTROLLERS))
+        if response.error_code:
+            raise ApiError(response.error_code, response.error_message)
+        return response
+
+    def _first(self, request: Any) -> Any:
+        """The answer of the first bootstrap address that gives one."""
+        *others, last = self._bootstrap
+        for address in others:
+            try:
+                return _exchange(address, request)
+            except CommandFailed:
+                continue
+        return _exchange(last, request)
+
+
+def _exchange(address: Address, request: Any) -> Any:
+    """The response, in the newest version that both sides support."""
+    try:
+        with socket.create_connection(address, TIMEOUT_S) as connection:
+            own = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+            served = _answer(connection, API_VERSIONS, NEGOTIATED, own).api_keys
+            key = request.__key__
+            highest = [api.max_version for api in served if api.api_key == key]
+            if not highest:
+                raise CommandFailed(f"{address[0]}:{address[1]} does not support {SCHEMAS[key].name}.")
+            return _answer(connection, key, min(highest[0], SCHEMAS[key].max_version), request)
+    except (OSError, ProtocolViolation) as error:
+        raise CommandFailed(f"The controller at {address[0]}:{address[1]} did not answer: {error}.") from None
+
+
+def _answer(connection: socket.socket, key: int, version: int, request: Any) -> Any:
+    parts = encode_request(key, version, 1, CLIENT_ID, request)
+    connection.sendall(b"".join(part for part in parts if not isinstance(part, FileSlice)))
+    return decode_response(key, version, memoryview(receive_frame(connection)))[1]
