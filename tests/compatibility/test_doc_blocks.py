@@ -23,6 +23,7 @@ LEFT_OUT = {
     r"^tidelog chaos ": "tests/check/chaos runs it",
     r"^kafka-console-consumer\.sh ": "it runs until Ctrl-C; tests/compatibility runs Kafka's own",
     r"--reassignment-json-file moves\.json": "the reader has to write the file; tests/cli/test_reassign.py runs it",
+    r"^tidelog up .*--metadata quorum": "another cluster in the same folder; tests/shell/test_quorum_process.py runs it",
     r"^tidelog quorum ": "tests/compatibility/test_quorum_tools.py runs it",
     r"zookeeper://": "it needs ZooKeeper; tests/cli/test_metadata_java.py and test_up_java.py run it",
     r"^tidelog pipeline run ": "it needs Spark; tests/spark runs the pipelines",

@@ -151,7 +151,7 @@ def test_the_length_of_a_request_before_authentication():
 def test_a_request_that_meets_a_bug_ends_only_its_connection(monkeypatch):
     """CVE-2026-83525: a FetchSnapshot without topics ended the controller. No handler's exception ends a process."""
     broker = one_broker()
-    monkeypatch.setitem(broker.node.dispatch._handlers, 3, lambda request, context: request.no_such_field)
+    monkeypatch.setitem(broker.node.dispatch._handlers, (3, False), lambda request, context: request.no_such_field)
     number = broker.send(SCHEMAS[3].request(topics=[]), version=9)
     assert number not in broker.answers
     assert broker.closed == [CLIENT]
