@@ -235,8 +235,9 @@ class Faults:
         if leader.paused_until > self.world.micros:
             return False
         voters = leader.quorum.voters
-        lost = [voter for voter in voters if self.world.machines[voter.id].key != voter]
-        others = [machine for machine in self.world.machines if machine.id not in voters.ids]
+        machines = self.world.machines
+        lost = [voter for voter in voters if machines[voter.id].key != voter or machines[voter.id].is_rotten]
+        others = [machine for machine in machines if machine.id not in voters.ids]
         if lost:
             self._ask(leader, _removal(lost[0]))
         elif others and self.random.random() < 0.6:
