@@ -6,6 +6,7 @@ from bench.measure import Measure
 from bench.rows import (
     administering,
     auditing,
+    authorizing,
     compacting,
     encrypting,
     growing,
@@ -46,4 +47,5 @@ ROWS: dict[str, Row] = {
     "19": sinking.sink,
     "20": auditing.replicas,
     "21": encrypting.tls,
+    "22": authorizing.acls,
 }

@@ -52,7 +52,7 @@ def write_replica(home, broker, content, *, name=NAME, high_watermark=None, topi
     (folder / checkpoints.META_PROPERTIES).write_bytes(
         checkpoints.format_meta_properties(checkpoints.MetaProperties("c", broker))
     )
-    offsets = checkpoints.format_offsets({name: mark})
+    offsets = checkpoints.format_offsets([(name, mark)])
     (folder / checkpoints.REPLICATION_OFFSETS).write_bytes(offsets)
     (folder / checkpoints.RECOVERY_POINTS).write_bytes(offsets)
     return path

@@ -124,7 +124,7 @@ def test_the_tail_of_an_old_leader_is_no_fault_until_it_was_committed(tmp_path):
     write_replica(tmp_path, 1, old, high_watermark=250)
     recovery = tmp_path / "1" / checkpoints.RECOVERY_POINTS
     assert found(audited(tmp_path)) == [(finding.TAIL, (1,), 250)]
-    recovery.with_name(checkpoints.REPLICATION_OFFSETS).write_bytes(checkpoints.format_offsets({NAME: 260}))
+    recovery.with_name(checkpoints.REPLICATION_OFFSETS).write_bytes(checkpoints.format_offsets([(NAME, 260)]))
     assert found(audited(tmp_path)) == [
         (finding.COMMITTED, (0, 1), 250),
         (finding.ELECTION, (1,), 250),

@@ -15,7 +15,7 @@ TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 
 @given(st.dictionaries(st.builds(TopicPartition, TOPICS, st.integers(0, 99)), st.integers(0, 2**63 - 1)))
 def test_offsets_read_back(offsets):
-    assert checkpoints.read_offsets(checkpoints.format_offsets(offsets), "f") == offsets
+    assert checkpoints.read_offsets(checkpoints.format_offsets(offsets.items()), "f") == offsets
     assert checkpoints.read_offsets(b"", "f") == {}
 
 
@@ -26,7 +26,7 @@ def test_epochs_read_back(entries):
 
 def test_the_text_is_kafkas():
     offsets = {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7}
-    assert checkpoints.format_offsets(offsets) == b"0\n2\nt 0 5\nt 1 7\n"
+    assert checkpoints.format_offsets(offsets.items()) == b"0\n2\nt 0 5\nt 1 7\n"
     assert checkpoints.format_epochs([(0, 0), (3, 17)]) == b"0\n2\n0 0\n3 17\n"
     assert checkpoints.format_clean_shutdown(42) == b'{"version":0,"brokerEpoch":42}'
     assert checkpoints.format_partition_metadata(ID) == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"

@@ -174,8 +174,8 @@ def test_old_segments_go_from_the_front_only(how):
 @pytest.mark.parametrize("how", [KILL, POWER])
 def test_a_checkpoint_is_the_old_one_or_the_new_one(how):
     path = f"/data/{checkpoints.RECOVERY_POINTS}"
-    old = checkpoints.format_offsets({TopicPartition("t", 0): 7})
-    new = checkpoints.format_offsets({TopicPartition("t", number): 7 + number for number in range(50)})
+    old = checkpoints.format_offsets([(TopicPartition("t", 0), 7)])
+    new = checkpoints.format_offsets((TopicPartition("t", number), 7 + number) for number in range(50))
     for seed in range(5):
         operations, is_cut = 0, True
         while is_cut:

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 RETRY_MS = 50
 MOST, MOST_NEW = 50, 20
-"""Partitions in one request, and while there are new ones, whose replicas it takes a millisecond to make: a broker
+"""Partitions in one request, and where replicas are made or deleted, which takes a millisecond for each: a broker
 serves others between two requests."""
 MOST_METADATA = 1000
 """Partitions in one part of the metadata: to build, encode or apply it takes some milliseconds."""
@@ -221,7 +221,7 @@ class Pushes:
             request = self._update_metadata(queue, number)
             partitions = {}
         else:
-            partitions, queue.deletions = _split(queue.deletions, MOST)
+            partitions, queue.deletions = _split(queue.deletions, MOST_NEW)
             request = self._stop_replica(queue, number, partitions)
         queue.flight = Flight(number, kind, partitions)
         return PeerRequest(queue.broker, request, "controller", number)

@@ -5,7 +5,7 @@ version, a count and that number of lines; a properties file has `name=value` li
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -40,9 +40,9 @@ class MetaProperties(NamedTuple):
     directory_id: bytes | None = None
 
 
-def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+def format_offsets(offsets: Iterable[tuple[TopicPartition, int]]) -> bytes:
     """An offset checkpoint, with `topic partition offset` on each line."""
-    return _checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
+    return _checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets])
 
 
 def read_offsets(content: bytes, path: str) -> dict[TopicPartition, int]:

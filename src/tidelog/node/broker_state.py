@@ -370,7 +370,7 @@ class BrokerState:
         self.effects.extend(self.groups.topics_deleted(touched.difference(topics) | changed.replaced, now))
         self.effects.extend(self.groups.topics_changed(touched, now))
         if before.keys() != self.image.brokers.keys():
-            self._alive_changed(now)
+            self._alive_changed()
         if self.image.brokers.keys() - before.keys():
             self.integrity.brokers_came()
         for broker, old in before.items():
@@ -388,11 +388,10 @@ class BrokerState:
             unknown_topics, self._unknown_topics = self._unknown_topics, None
             self.assignments.delete_stray_replicas(unknown_topics)
 
-    def _alive_changed(self, now: Time) -> None:
+    def _alive_changed(self) -> None:
         """Live brokers decide what commits, which replicas may join, and which ones a deletion of records waits for."""
         for partition in self.replicas:
             if isinstance(partition.role, Leader):
-                partition.advance(now, self.eligible)
                 self.replicas.changed[partition.name] = True
         fields = {"broker": self.broker_id, "alive": sorted(self.image.brokers)}
         self.effects.append(Event("metadata.brokers", fields, level="debug"))

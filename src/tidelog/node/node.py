@@ -37,7 +37,7 @@ from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
 from tidelog.node.peers import FORWARDING, VERSIONS, Peers, client_id
-from tidelog.node.purgatory import Purgatory
+from tidelog.node.purgatory import DirtyPartitions, Purgatory
 from tidelog.node.quorum.member import FETCH_VERSION as METADATA_FETCH_VERSION
 from tidelog.node.quorum.member import FIRST_TOKEN as FIRST_QUORUM_TOKEN
 from tidelog.node.quorum.member import OWNERS as QUORUM_OWNERS
@@ -113,7 +113,7 @@ class Node:
         )
         broker = self.broker
         broker.certificates, broker.has_features, broker.quorum = certificates, has_features, self.quorum
-        self.replicas = broker.replicas
+        self.replicas, self.dirty = broker.replicas, DirtyPartitions(broker.replicas.changed)
         given = (broker.inter_broker_listener, broker.sasl, broker.authorizer)
         controllers = quorum.listeners if quorum is not None else ()
         shared = is_shared(config)
@@ -136,6 +136,7 @@ class Node:
         broker.loading = self.coordinating.loading
         self._woken: Sequence[Woken] = (
             self.purgatory,
+            self.dirty,
             self.dispatch.muting,
             self.dispatch,
             self.peers,
@@ -498,9 +499,7 @@ class Node:
         deleted, self.replicas.deleted[:] = list(self.replicas.deleted), []
         for replica in deleted:
             self._answer_waits_of_unavailable(replica)
-        changed = self.replicas.changed.copy()
-        self.replicas.changed.clear()
-        for name, for_followers in changed.items():
+        for name, for_followers in self.dirty.take(self.now).items():
             partition = self.replicas.get(*name)
             if partition is None:
                 continue

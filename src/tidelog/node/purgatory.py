@@ -9,12 +9,15 @@ import heapq
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from tidelog.alarms import Alarm
 from tidelog.effects import Committed, Deferred, Readable, Signal, Synced
 from tidelog.model import Time, TopicPartition
 
+MOST_DIRTY = 1000
+"""Dirty partitions that a turn looks at: some milliseconds."""
 _SMALL = 1024
 _NOTHING = Deferred((), 0, lambda: None)
 
@@ -185,3 +188,31 @@ class Purgatory:
     @property
     def next_deadline(self) -> int | None:
         return self._deadlines[0][0] if self._deadlines else None
+
+
+class DirtyPartitions:
+    """The dirty partitions of a broker, which collect in `changed`. A change for all of them, as of the live brokers,
+    is the work of several turns."""
+
+    def __init__(self, changed: dict[TopicPartition, bool]) -> None:
+        self.alarm = Alarm()
+        self._changed = changed
+        self._later: dict[TopicPartition, bool] = {}
+
+    def __repr__(self) -> str:
+        return f"<DirtyPartitions {len(self._changed)} now, {len(self._later)} later>"
+
+    def take(self, now: Time) -> dict[TopicPartition, bool]:
+        """Those to look at now, each with whether followers are to know."""
+        taken = dict(islice(self._changed.items(), MOST_DIRTY))
+        for name, for_followers in islice(self._changed.items(), MOST_DIRTY, None):
+            self._later[name] = for_followers or self._later.get(name, False)
+        self._changed.clear()
+        if self._later:
+            self.alarm.set(now.mono)
+        return taken
+
+    def wake(self, now: Time) -> None:
+        for name in list(islice(self._later, MOST_DIRTY)):
+            self._changed[name] = self._later.pop(name) or self._changed.get(name, False)
+        self.alarm.set(now.mono if self._later else None)

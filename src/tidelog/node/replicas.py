@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from operator import attrgetter
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
@@ -62,8 +63,9 @@ class HeldReplicas:
         self._ids: dict[bytes, str] = {}
         self._held_of: Counter[bytes] = Counter()
         """How many replicas of each topic are here."""
-        self._in_order: list[TopicPartition] = []
-        """All names, or none since one was added."""
+        self._in_order: dict[str, list[Partition]] = {}
+        """The partitions of each folder, by name; none since one was added or moved. Checkpoints list them all, also
+        after each deletion."""
         self._folders: dict[TopicPartition, str] = {}
         self._warm = Warm(OPEN_SEGMENTS)
         self._unsynced: set[str] = set()
@@ -198,7 +200,7 @@ class HeldReplicas:
         self._folders[name] = folder
         self._ids[log.topic_id] = name.topic
         self._held_of[log.topic_id] += 1
-        self._in_order = []
+        self._in_order = {}
         return partition
 
     # Changes.
@@ -319,6 +321,7 @@ class HeldReplicas:
             raise DiskFailed(failure.folder, failure.reason) from failure
         log.producers, log.cleaned_to = old.producers, min(old.cleaned_to, log.log_end_offset)
         self._folders[name], partition.log = folder, log
+        self._in_order = {}
         partition.full, partition.flush_pending = folder in self.full, False
         self.futures.pop(name, None)
         self.truncated = True
@@ -329,6 +332,7 @@ class HeldReplicas:
         """As they will be with the copy in the replica's place."""
         before, old = self._folders[partition.name], partition.log
         self._folders[partition.name], partition.log = folder, copy
+        self._in_order = {}
         try:
             for file, content in (
                 (checkpoints.REPLICATION_OFFSETS, self.high_watermarks(folder)),
@@ -338,6 +342,7 @@ class HeldReplicas:
                 self._disk.replace(f"{folder}/{file}", content)
         finally:
             self._folders[partition.name], partition.log = before, old
+            self._in_order = {}
 
     def sync_folders(self) -> None:
         """Make created and deleted replica folders durable, before the controller is answered."""
@@ -363,10 +368,12 @@ class HeldReplicas:
 
     def _forget(self, partition: Partition) -> None:
         """It is not a replica of this broker any more; its files are still there."""
-        if self._in_order:
-            del self._in_order[bisect_left(self._in_order, partition.name)]
         del self._partitions[partition.name]
-        self._unsynced.add(self._folders.pop(partition.name))
+        folder = self._folders.pop(partition.name)
+        self._unsynced.add(folder)
+        if folder in self._in_order:
+            held = self._in_order[folder]
+            del held[bisect_left(held, partition.name, key=attrgetter("name"))]
         self.truncated = True
         partition.role = None
         partition.mark_dirty()
@@ -428,26 +435,33 @@ class HeldReplicas:
     # What the jobs write down.
 
     def high_watermarks(self, folder: str) -> bytes:
-        return checkpoints.format_offsets({p.name: p.high_watermark for p in self.within(folder)})
+        return checkpoints.format_offsets((p.name, p.high_watermark) for p in self.within(folder))
 
     def recovery_points(self, folder: str) -> bytes:
-        points = {name: copy.recovery_point for name, (copy, home) in self.futures.items() if home == folder}
-        return checkpoints.format_offsets({**points, **{p.name: p.log.recovery_point for p in self.within(folder)}})
+        points = [
+            (name, copy.recovery_point)
+            for name, (copy, home) in self.futures.items()
+            if home == folder != self._folders.get(name)  # while the copy takes its place, it is the replica already
+        ]
+        return checkpoints.format_offsets(points + [(p.name, p.log.recovery_point) for p in self.within(folder)])
 
     def starts(self, folder: str) -> bytes:
         return checkpoints.format_offsets(
-            {p.name: p.log.log_start_offset for p in self.within(folder) if p.log.log_start_offset > 0}
+            (p.name, p.log.log_start_offset) for p in self.within(folder) if p.log.log_start_offset > 0
         )
 
     def cleaned(self, folder: str) -> bytes:
         return checkpoints.format_offsets(
-            {p.name: p.log.cleaned_to for p in self.within(folder) if p.log.cleaned_to > 0}
+            (p.name, p.log.cleaned_to) for p in self.within(folder) if p.log.cleaned_to > 0
         )
 
     def within(self, folder: str) -> list[Partition]:
         """The partitions of one folder, in order."""
-        self._in_order = self._in_order or sorted(self._partitions)
-        return [self._partitions[name] for name in self._in_order if self._folders[name] == folder]
+        found = self._in_order.get(folder)
+        if found is None:
+            names = sorted(name for name, home in self._folders.items() if home == folder)
+            found = self._in_order[folder] = [self._partitions[name] for name in names]
+        return list(found)
 
     def close(self, broker_epoch: int) -> None:
         """Flush and close every log, write the checkpoints, and last the clean-shutdown file, in every folder. A folder
