@@ -8,12 +8,15 @@ import pytest
 from tests.hash_seeds import outputs_under_two_hash_seeds
 from tests.simulation.explaining import Explained
 from tidelog.sim.outcome import Summary
-from tidelog.sim.plan import Plan
+from tidelog.sim.plan import Plan, dice_of
 from tidelog.sim.run import run, run_timed
 from tidelog.sim.workload import CLIENTS, LATER
 
 DRAWN, SEEDS, STANDARD, CHUNK = 1000, 200, 25, 5
 """The first drawn seed, how many there are, how many of them the standard selection runs, and how many a test runs."""
+
+QUORUM, QUORUM_SEEDS = 22_000_000, 20
+"""The first seed whose brokers may keep the metadata themselves, and how many of these run here."""
 
 PARTS = ("transactions", "compaction", "moves")
 """Parts that the first of these seeds did not have yet."""
@@ -184,3 +187,13 @@ def test_the_same_seed_gives_the_same_digest_whatever_the_hash_seed():
     outputs = outputs_under_two_hash_seeds(script)
     assert outputs[0] == outputs[1]
     assert len(set(outputs[0].split())) == 2
+
+
+@pytest.mark.parametrize("first", range(QUORUM, QUORUM + QUORUM_SEEDS, CHUNK))
+def test_seeds_whose_brokers_keep_the_metadata_pass(first):
+    seeds = [seed for seed in range(first, first + CHUNK) if dice_of(seed, "quorum") is not None]
+    assert seeds, "half of them have a metadata quorum"
+    for seed in seeds:
+        outcome = run_timed(Plan(seed))
+        assert outcome.ok, outcome.violation
+        assert outcome.counts["quorum.state"] > 0

@@ -30,7 +30,7 @@ from tidelog.effects import (
 )
 from tidelog.errors import ProtocolViolation
 from tidelog.log.examination import Verdict
-from tidelog.model import GROUP_TOPIC, TRANSACTION_TOPIC, Endpoint, Time
+from tidelog.model import GROUP_TOPIC, NO_EPOCH, TRANSACTION_TOPIC, Endpoint, Time
 from tidelog.node import fetching, isr_proposals, large_requests, verifying
 from tidelog.node.authentication import sasl_login
 from tidelog.node.broker_state import BrokerState
@@ -567,9 +567,12 @@ class Node:
 
     def _close(self) -> None:
         self.upkeep.close()
+        epoch = self.broker.membership.proven_epoch
         if self.quorum is not None:
             self.quorum.close()
-        self.replicas.close(self.broker.membership.proven_epoch)
+            if self.quorum.has_failed:  # as a crash: the next life proves nothing
+                epoch = NO_EPOCH
+        self.replicas.close(epoch)
 
     def check_invariants(self) -> None:
         for partition in self.replicas:

@@ -180,6 +180,7 @@ class Carrier:
 
     def submit(self, token: int, operations: Sequence[Operation]) -> None:
         session = self.life.session
+        assert isinstance(session, Session | None), "with a metadata quorum no operation leaves the node"
         faults, trouble = self.world.faults, self.life.host.trouble
         delay = self.life.host.silence + self.drawn(trouble.store_delay or faults.store_delay)
         self._apply_at = max(self._apply_at + 1, self.world.micros + delay)

@@ -8,9 +8,12 @@ from tidelog.controller import tree
 from tidelog.controller.commands.elections import UNCLEAN
 from tidelog.controller.features import founding
 from tidelog.controller.image import ClusterImage
-from tidelog.model import TopicPartition
+from tidelog.model import Endpoint, TopicPartition
 from tidelog.node.node import Node
+from tidelog.node.quorum.setup import QuorumSetup
 from tidelog.partition.truncation import KIP_320, Generation
+from tidelog.ports import Create
+from tidelog.quorum.voters import VoterKey, Voters
 from tidelog.sim.checks.coordinators import CoordinatorLoads
 from tidelog.sim.checks.replica import Replica
 from tidelog.sim.checks.suite import Suite, partitions_of
@@ -21,8 +24,17 @@ from tidelog.sim.clients.reader import Reader
 from tidelog.sim.clients.seen_records import SeenRecords
 from tidelog.sim.faults import SECOND, Faults
 from tidelog.sim.host import Host
-from tidelog.sim.world import BROKER_PORT, CLIENT_LISTENER, CLIENT_PORT, ROOT, World
+from tidelog.sim.world import (
+    BROKER_PORT,
+    CLIENT_LISTENER,
+    CLIENT_PORT,
+    CONTROLLER_LISTENER,
+    CONTROLLER_PORT,
+    ROOT,
+    World,
+)
 
+CLUSTER_ID = "simulated-cluster-0001"
 PROPERTIES = {
     "log.dirs": ROOT,
     "min.insync.replicas": "2",
@@ -41,7 +53,8 @@ PROPERTIES = {
 
 class Cluster:
     """`properties` are brokers' options beyond those of every simulated broker; `factor` is the default replication
-    factor; `elr`: the cluster keeps eligible leader replicas (KIP-966).
+    factor; `elr`: the cluster keeps eligible leader replicas (KIP-966); the first `voters` brokers are the voters of a
+    metadata quorum, without any the metadata is in a store outside.
     """
 
     def __init__(
@@ -54,14 +67,19 @@ class Cluster:
         generation: Generation = KIP_320,
         factor: int = 3,
         elr: bool = False,
+        voters: int = 0,
     ) -> None:
         self.properties = {**PROPERTIES, **(properties or {})}
         self.generation = generation
         self.factor = factor
         self.elr = elr
+        self.voters = voters
         self.folders = self.properties["log.dirs"].split(",")
-        self.world = World(seed, self.node_of, brokers=brokers, faults=faults, folders=self.folders)
-        if elr:
+        self.world = World(seed, self.node_of, brokers=brokers, faults=faults, folders=self.folders, quorum=voters > 0)
+        self._directories = {
+            host.broker_id: host.disk.directory_id(self.folders[0]) for host in self.world.hosts[:voters]
+        }
+        if elr and not voters:
             self.world.tree.change(founding(BrokerConfig({**self.properties, "node.id": "0"})), 0)
         self.suite = Suite()
         self.world.observers += [self.suite, CoordinatorLoads()]
@@ -77,7 +95,30 @@ class Cluster:
         return f"Cluster({self.world!r})"
 
     def node_of(self, host: Host) -> Node:
-        return build_node(host, self.properties, self.generation, has_features=self.elr)
+        quorum = self._quorum_of(host) if self.voters else None
+        return build_node(host, self.properties, self.generation, has_features=self.elr, quorum=quorum)
+
+    def _quorum_of(self, host: Host) -> QuorumSetup:
+        """A voter whose disk is replaced has another directory and does not vote any more."""
+        folder = self.folders[0]
+        names = {number: self.world.hosts[number].name for number in self._directories}
+        properties = {**self.properties, "node.id": str(host.broker_id)}
+        return QuorumSetup(
+            CLUSTER_ID,
+            f"{folder}/__cluster_metadata-0",
+            host.disk.directory_id(folder),
+            Voters(VoterKey(number, directory) for number, directory in self._directories.items()),
+            {
+                number: Endpoint(CONTROLLER_LISTENER, "PLAINTEXT", name, CONTROLLER_PORT)
+                for number, name in names.items()
+            },
+            listeners=frozenset({CONTROLLER_LISTENER}) if host.broker_id in names else frozenset(),
+            founding=[
+                Create(tree.CLUSTER_ID, tree.format_cluster_id(CLUSTER_ID)),
+                *(founding(BrokerConfig(properties)) if self.elr else ()),
+            ],
+            session_timeout_ms=self.world.faults.session_term // 1000,
+        )
 
     # Start.
 
@@ -273,7 +314,12 @@ def pictured(image: ClusterImage) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def build_node(
-    host: Host, properties: Mapping[str, str], generation: Generation, *, has_features: bool = False
+    host: Host,
+    properties: Mapping[str, str],
+    generation: Generation,
+    *,
+    has_features: bool = False,
+    quorum: QuorumSetup | None = None,
 ) -> Node:
     """Build the broker of a simulated machine: its own options over those of the cluster."""
     own = {
@@ -290,9 +336,10 @@ def build_node(
     return Node(
         config,
         host.disk,
-        host.endpoints,
+        [endpoint for endpoint in host.endpoints if endpoint.listener != CONTROLLER_LISTENER],
         entropy=host.random.randbytes,
         generation=generation,
         directories={folder: host.disk.directory_id(folder) for folder in config.folders},
         has_features=has_features,
+        quorum=quorum,
     )

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tidelog.effects import Effect
 from tidelog.errors import ProtocolViolation
 from tidelog.model import Endpoint, Time
+from tidelog.node.node import Node
 from tidelog.sim.carry import Carrier
 from tidelog.sim.disk import PowerCut, SimDisk
+from tidelog.sim.logged_tree import LoggedTree, OwnSession
 from tidelog.sim.network import End
 from tidelog.sim.store import Session
 
@@ -155,7 +157,7 @@ class Life:
         self.world = host.world
         self.name = host.name
         self.node: Broker | None = None
-        self.session: Session | None = None
+        self.session: Session | OwnSession | None = None
         self.alive = True
         self.paused = False
         self.busy = False
@@ -181,7 +183,23 @@ class Life:
         self.deliver("start")
         for endpoint in self.host.endpoints if self.alive else ():
             self.world.network.listen(endpoint.host, endpoint.port, self, endpoint.listener)
-        self.after(self.host.random.randint(200, 3_000), self.open_session)
+        if not isinstance(self.world.tree, LoggedTree):
+            self.after(self.host.random.randint(200, 3_000), self.open_session)
+
+    def _follow_log(self, tree: LoggedTree) -> None:
+        """What the input made known to be committed changes the tree before its effects are carried out."""
+        member = self.node.quorum if isinstance(self.node, Node) else None
+        if member is None:
+            return
+        disk, before = self.host.disk, self.host.disk.quiet
+        disk.quiet = True
+        try:
+            for _ in tree.follow(member):
+                self.world.tree_changed()
+        finally:
+            disk.quiet = before
+        if self.session is None or self.session.session != member.session:
+            self.session = OwnSession(member.session) if member.session else None
 
     def open_session(self) -> None:
         self.session = session = self.world.tree.session()
@@ -222,6 +240,8 @@ class Life:
             return
         finally:
             world.meter.end(begun, world.trace.step, name, arguments)
+        if isinstance(world.tree, LoggedTree):
+            self._follow_log(world.tree)
         try:
             for effect in effects:
                 if self.alive:

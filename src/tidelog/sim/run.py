@@ -85,6 +85,14 @@ def draw_cluster(plan: Plan) -> tuple[int, int, Faults, dict[str, str]]:
     return plan.brokers or brokers, factor, faults, properties
 
 
+def draw_voters(plan: Plan, brokers: int) -> int:
+    """Return how many voters the metadata quorum has; 0 if the metadata is in a store outside."""
+    dice = dice_of(plan.seed, "quorum", plan.without)
+    if dice is None:
+        return 0
+    return min(brokers, dice.choice((1, 3, 3, 3, 5)))
+
+
 def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
     """Return the cluster of a seed and its nemesis; nothing has started yet."""
     brokers, factor, faults, properties = draw_cluster(plan)
@@ -97,6 +105,7 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
         generation=generation,
         factor=factor,
         elr=dice_of(plan.seed, "elr", plan.without) is not None,
+        voters=draw_voters(plan, brokers),
     )
     has = partial(dice_of, plan.seed, without=plan.without)
     if has("racks") is not None:

@@ -42,7 +42,7 @@ PARTS = ("operator", "group", "keepers", "asker", "transactions", "compaction", 
 
 HABITS = ("old-producers", "early-ends", "first-lost")
 CLIENTS = ("copiers", *HABITS, "consumer-protocol", "static-members", "old-consumers")
-LATER = ("forger", "folders", "relocations", "factors", "racks", *CLIENTS, *DRAWN, "elr", "changing-least")
+LATER = ("forger", "folders", "relocations", "factors", "racks", *CLIENTS, *DRAWN, "elr", "changing-least", "quorum")
 """Parts that were added later and may be left out: seeds that found a bug before are then the same runs as before."""
 
 

@@ -17,6 +17,7 @@ from tidelog.sim.checks.costs import Meter
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.faults import KILL, Faults
 from tidelog.sim.host import Broker, Host
+from tidelog.sim.logged_tree import LoggedTree
 from tidelog.sim.network import End, Network
 from tidelog.sim.store import Tree
 from tidelog.sim.trace import FrameText, Trace, plain
@@ -24,6 +25,8 @@ from tidelog.sim.trace import FrameText, Trace, plain
 CLIENT_LISTENER = "PLAINTEXT"
 CLIENT_PORT = 9092
 BROKER_PORT = 9093
+CONTROLLER_PORT = 9094
+CONTROLLER_LISTENER = "CONTROLLER"
 ROOT = "/data"
 
 Build = Callable[[Host], Broker]
@@ -60,7 +63,7 @@ class Witness(Protocol):
 
 class World:
     """`build` creates the node of a host, with the host's config, disk and endpoints. `folders` are the log directories
-    of every host.
+    of every host. With `quorum` the brokers keep the metadata tree themselves, and `tree` follows what they commit.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class World:
         brokers: int = 3,
         faults: Faults | None = None,
         folders: Sequence[str] = (ROOT,),
+        quorum: bool = False,
     ) -> None:
         self.seed = seed
         self.build = build
@@ -81,7 +85,7 @@ class World:
         """The virtual time."""
         self.trace = Trace()
         self.meter = Meter()
-        self.tree = Tree()
+        self.tree = LoggedTree() if quorum else Tree()
         self.network = Network(self, self.faults.weather)
         self.observers: list[Observer] = []
         self.witnesses: list[Witness] = []
@@ -101,6 +105,8 @@ class World:
             Endpoint(CLIENT_LISTENER, "PLAINTEXT", name, CLIENT_PORT),
             Endpoint(INTER_BROKER_LISTENER, "PLAINTEXT", name, BROKER_PORT),
         ]
+        if isinstance(self.tree, LoggedTree):
+            endpoints.append(Endpoint(CONTROLLER_LISTENER, "PLAINTEXT", name, CONTROLLER_PORT))
         return Host(self, broker, endpoints, SimDisk(list(folders), Random(self.random.getrandbits(64))))
 
     # Time.
@@ -197,6 +203,12 @@ class World:
         self.end(host, "power loss", expiry=self.faults.session_term)
         host.disk.lose_power()
 
+    def replace_disk(self, host: Host) -> None:
+        """The machine, which is down, gets an empty disk. Not if that has the metadata log: an operator would have to
+        remove and add a voter."""
+        if not isinstance(self.tree, LoggedTree):
+            host.disk.erase()
+
     def cut_off(self, host: Host) -> None:
         """The disk reached the operation at which the power fails or the process is killed. Until the action
         that ends it runs, the process is paused and handles no input."""
@@ -245,7 +257,7 @@ class World:
         self.note(host.name, "PAUSE", f"{duration / 1e6:.3f} s")
         self.count("pause")
         term = self.faults.session_term - host.random.randint(0, self.faults.session_term // 3)
-        if duration > term:
+        if duration > term and not isinstance(self.tree, LoggedTree):
             life.after(term, partial(self._expire_while_paused, host))
         life.after(duration, partial(self.resume, host))
 
@@ -263,7 +275,11 @@ class World:
         """Expire the broker's session.
 
         The broker is notified later, at the earliest after `notice_delay` microseconds, and then opens a new session.
+        With a metadata quorum the process stands still for longer than its session lasts.
         """
+        if isinstance(self.tree, LoggedTree):
+            self.pause(host, self.faults.session_term + host.random.randint(0, 500_000))
+            return
         life = host.life
         if life is None or life.session is None or not life.session.alive:
             return

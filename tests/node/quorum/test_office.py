@@ -2,8 +2,11 @@
 
 from tests.node.quorum.quorum_cluster import QuorumCluster, directory
 from tidelog.controller import journal, tree
+from tidelog.model import NO_EPOCH
 from tidelog.ports import Create, Delete, Read, StoreResult, Write
 from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.sim.disk import NO_ROOM
+from tidelog.sim.faults import Fault
 
 
 def test_three_brokers_elect_a_leader_who_is_the_controller():
@@ -145,3 +148,37 @@ def test_a_node_of_another_cluster_says_so_once_and_disturbs_nobody():
     told = [number for _, number, kind, _ in cluster.history if kind == "quorum.other_cluster"]
     assert sorted(told) == [0, 2], "the leader and the stranger ask each other; node 1 asks only the leader"
     assert cluster.nodes[2].broker.broker_epoch == -1
+
+
+def test_without_room_for_the_metadata_log_a_node_ends_with_a_sentence_at_its_start():
+    """The error came out of the node."""
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    cluster.kill(2)
+    cluster.disks[2].faults.append(Fault("write", "__cluster_metadata-0", reason=NO_ROOM, times=-1))
+    cluster.start(2)
+    assert cluster.processes[2].stopped.startswith("The metadata log failed: ")
+
+
+def test_a_node_whose_metadata_log_fails_has_not_ended_cleanly():
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    number = next(each for each in range(3) if each != cluster.controller())
+    cluster.disks[number].faults.append(Fault("write", "__cluster_metadata-0", times=1))
+    cluster.submit(cluster.controller(), Create("/cluster/x", b""))
+    cluster.wait(lambda: cluster.processes[number].stopped)
+    cluster.disks[number].faults.clear()
+    cluster.start(number)
+    assert cluster.processes[number].node.broker.membership.clean_epoch == NO_EPOCH
+    cluster.settle()
+
+
+def test_a_metadata_log_that_cannot_be_closed_does_not_keep_a_node_from_stopping():
+    """The error came out of the node."""
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    number = next(each for each in range(3) if each != cluster.controller())
+    cluster.disks[number].faults.append(Fault("write", "__cluster_metadata-0/00000000000000000000.index", times=-1))
+    cluster.processes[number].give("stop")
+    cluster.wait(lambda: cluster.processes[number].stopped is not None)
+    assert cluster.processes[number].stopped == ""

@@ -115,7 +115,8 @@ class QuorumMember:
         self._is_silent = False
         self._behind_since: int | None = None
         """There is more to apply than one turn does."""
-        self._has_failed = False
+        self.has_failed = False
+        """The metadata log is not written any more: the process ends."""
         self._is_of_another_cluster = False
         """A controller said so."""
         self._is_waiting = False
@@ -136,7 +137,7 @@ class QuorumMember:
     @property
     def next_deadline(self) -> int | None:
         machine = self.machine
-        if machine is None or self._has_failed:
+        if machine is None or self.has_failed:
             return None
         return earliest(
             machine.next_deadline,
@@ -173,7 +174,13 @@ class QuorumMember:
     # Inputs
 
     def start(self, now: Time) -> None:
-        """Open the log. CorruptLog if this node must not vote with it."""
+        """Open the log. CorruptLog if this node must not vote with it. Without a disk that works the process ends."""
+        try:
+            self._open(now)
+        except DiskFailed as failure:
+            self.disk_failed(str(failure))
+
+    def _open(self, now: Time) -> None:
         setup = self.setup
         replica = Replica.open(self._disk, setup.folder, setup.voters, config_of(setup.segment_bytes), now)
         self.machine = Quorum(
@@ -271,14 +278,14 @@ class QuorumMember:
 
     def disk_failed(self, reason: str) -> None:
         """What is not durable must not be acknowledged, and a failed fsync is never repeated: the process ends."""
-        if not self._has_failed:
-            self._has_failed = True
+        if not self.has_failed:
+            self.has_failed = True
             self.alarm.set(None)
             self._effects.append(Stop(f"The metadata log failed: {reason}."))
 
     def pump(self, now: Time) -> None:
         """Send the changes that were submitted in this turn."""
-        if self.machine is not None and not self._has_failed:
+        if self.machine is not None and not self.has_failed:
             self._guard(now, self._send)
 
     def is_in(self, folder: str) -> bool:
@@ -286,14 +293,14 @@ class QuorumMember:
         return self.setup.folder.startswith(f"{folder}/")
 
     def close(self) -> None:
-        if self.machine is not None and not self._has_failed:
+        if self.machine is not None and not self.has_failed:
             with suppress(DiskFailed):  # what was acknowledged is synced
                 self.machine.replica.close()
 
     # Carrying out
 
     def _give(self, now: Time, function: Callable[..., Any], *arguments: Any) -> None:
-        if not self._has_failed:
+        if not self.has_failed:
             self._guard(now, self._step, function, arguments)
 
     def _guard(self, now: Time, work: Callable[..., None], *arguments: Any) -> None:

@@ -31,6 +31,7 @@ from tidelog.sim.checks.wire.controllers import Controllers
 from tidelog.sim.checks.wire.followers import Fetches
 from tidelog.sim.checks.wire.wire_tap import WireTap, partition_of
 from tidelog.sim.host import Host
+from tidelog.sim.logged_tree import LoggedTree
 from tidelog.sim.world import World
 
 UNCLEAN_ALLOWED = "unclean.leader.election.enable"
@@ -352,6 +353,10 @@ class Suite:
 
     def scan(self, world: World) -> None:
         """Scan all running replicas completely (Q)."""
+        if isinstance(world.tree, LoggedTree):
+            for host in world.hosts:
+                if isinstance(host.node, Node) and host.node.quorum is not None:
+                    world.tree.check_copy(host.node.quorum)
         held = {id(partition) for host in world.hosts for partition in partitions_of(host)}
         for key in [key for key, replica in self.replicas.items() if id(replica.partition) not in held]:
             self._numbering.pop(self.replicas.pop(key), None)  # deleted since

@@ -15,9 +15,11 @@ from contextlib import suppress
 from functools import partial
 
 from tidelog.errors import ApiError
+from tidelog.log.names import METADATA_TOPIC
 from tidelog.sim.faults import GO_ON, MILLI, REFUSE, SECOND, Fault
 from tidelog.sim.host import Host
 from tidelog.sim.inode import Inode
+from tidelog.sim.logged_tree import LoggedTree
 from tidelog.sim.nemesis.processes import stop_or_kill
 from tidelog.sim.nemesis.strike import Kind, Strike
 from tidelog.wire.records import batches
@@ -121,10 +123,11 @@ def rot(strike: Strike) -> None:
 
 
 def last_segments(host: Host) -> list[str]:
-    """Return the path of each log's last segment: names sort by their base offsets."""
+    """Return the path of each log's last segment: names sort by their base offsets. Not of the metadata log: a voter
+    with rot there does not start again, and waits for an operator."""
     last: dict[str, str] = {}
     for path in sorted(host.disk.names):
-        if path.endswith(".log") and "-delete" not in path:
+        if path.endswith(".log") and "-delete" not in path and METADATA_TOPIC not in path:
             last[path.rsplit("/", 1)[0]] = path
     return list(last.values())
 
@@ -167,6 +170,8 @@ def _at_next_start(strike: Strike, happens: Callable[[Strike, Host], None]) -> N
     host = strike.running()
     if host is None or len(host.disk.mounted) < 2:
         return
+    if isinstance(strike.world.tree, LoggedTree):
+        return  # an operator would have to remove and add a voter
     waiting = strike.nemesis.before_start.get(host.broker_id)
 
     def starts() -> None:

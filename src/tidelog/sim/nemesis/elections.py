@@ -196,7 +196,7 @@ def _lose_power(strike: Strike, host: Host, still: Callable[[], bool]) -> None:
     strike.world.count("power loss, end told")
     strike.world.lose_power(host)
     if strike.random.random() < NEW_DISK:
-        host.disk.erase()
+        strike.world.replace_disk(host)
     strike.later(strike.random.randint(20 * MILLI, SECOND), partial(strike.nemesis.back, host))
 
 

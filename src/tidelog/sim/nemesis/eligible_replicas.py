@@ -112,7 +112,7 @@ def _lose_power(strike: Strike, name: TopicPartition) -> None:
         return
     strike.world.lose_power(host)
     if strike.random.random() < 0.5:
-        host.disk.erase()
+        strike.world.replace_disk(host)
 
 
 def _move(strike: Strike, name: TopicPartition) -> None:

@@ -85,7 +85,7 @@ def _hit(strike: Strike, _name: TopicPartition, host: Host, still: Callable[[], 
         return
     strike.world.lose_power(host)
     if how == "disk":
-        host.disk.erase()
+        strike.world.replace_disk(host)
 
 
 def _replace_disk(strike: Strike, host: Host) -> None:
@@ -95,7 +95,7 @@ def _replace_disk(strike: Strike, host: Host) -> None:
     strike.world.note(host.name, "DISK REPLACED", "")
     strike.atlas.ghosts.lost_power(host.broker_id)
     host.disk.lose_power()
-    host.disk.erase()
+    strike.world.replace_disk(host)
 
 
 DRAWN: Mapping[str, Kind] = {"last_replica": last_replica}

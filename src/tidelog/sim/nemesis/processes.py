@@ -116,7 +116,7 @@ def new_disk(strike: Strike) -> None:
     host = strike.losable()
     if host is not None:
         strike.world.lose_power(host)
-        host.disk.erase()
+        strike.world.replace_disk(host)
 
 
 def busy(strike: Strike) -> None:

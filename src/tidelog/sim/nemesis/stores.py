@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from functools import partial
 
 from tidelog.controller.tree import CONTROLLER
+from tidelog.node.node import Node
 from tidelog.ports import Delete
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.host import Host
+from tidelog.sim.logged_tree import LoggedTree
 from tidelog.sim.nemesis.strike import Kind, Strike
 
 NO_SESSION = 0
@@ -45,9 +47,21 @@ def controller_deleted(strike: Strike) -> None:
     meets conflicts.
     """
     world = strike.world
-    if CONTROLLER in world.tree.nodes:
+    if CONTROLLER not in world.tree.nodes:
+        return
+    if isinstance(world.tree, LoggedTree):
+        _delete_by_broker(strike)
+    else:
         world.tree.change([Delete(CONTROLLER)], NO_SESSION)
         world.tree_changed()
+
+
+def _delete_by_broker(strike: Strike) -> None:
+    """With a metadata quorum every change comes from a broker."""
+    host = strike.running()
+    if host is not None and host.life is not None and isinstance(host.node, Node):
+        host.node.store.submit([Delete(CONTROLLER)], lambda _: None)
+        host.life.deliver("wake")
 
 
 def store_silent(strike: Strike) -> None:
@@ -57,6 +71,8 @@ def store_silent(strike: Strike) -> None:
     Requests made meanwhile are applied when it is over, or have an unknown outcome.
     """
     host, world = strike.running(), strike.world
+    if isinstance(world.tree, LoggedTree):
+        return  # a node knows by itself whether it hears of a leader
     controller = strike.nemesis.cluster.controller if strike.random.random() < 0.5 else None
     if controller is not None and controller.running:
         host = controller

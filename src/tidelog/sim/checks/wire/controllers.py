@@ -35,9 +35,12 @@ class Controllers:
     def check_write(self, given: Tree, paths: Iterable[str], *, is_broker: bool) -> None:
         """Check the last change of the tree. `paths` were changed; `is_broker`: a broker's session wrote them."""
         elected = given.nodes.get(tree.CONTROLLER)
-        if elected is not None:
+        touched = list(paths)
+        if elected is not None and elected.session:
             self.elected_session = elected.session
-        found = next((path for path in paths if path.startswith(CONTROLLERS_ONLY)), None)
+        elif elected is not None and tree.CONTROLLER in touched:  # not ephemeral with a metadata quorum
+            self.elected_session = given.writer
+        found = next((path for path in touched if path.startswith(CONTROLLERS_ONLY)), None)
         assert found is None or not is_broker or given.writer == self.elected_session, (
             f"I48: session {given.writer} wrote {found}, while {self.elected_session} was elected controller since"
         )
