@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from tidelog.controller.leaders import (
     UNCHANGED,
+    Election,
     Life,
     counts,
     elect,
@@ -149,7 +150,7 @@ def test_who_misses_a_directory_is_asked_too_for_it_may_have_the_most_complete_l
     """Seed 110128: of the others one had lost its power, and its shorter log led."""
     state = LeadershipState(-1, 4, (0, 1), (7, 8), 1)
     lives = {0: Life(17, directories_since=17), 1: Life(18)}
-    assert elect(state, (0, 1, 2), lives) == (None, (0, 1), False)
+    assert elect(state, (0, 1, 2), lives) == Election(None, (0, 1))
 
 
 def test_the_most_complete_log_leads_alone():
