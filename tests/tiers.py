@@ -77,6 +77,7 @@ PLACES = (
     ("tests/compatibility/test_documents.py", "process"),
     ("tests/compatibility/test_fuzz.py", "process"),
     ("tests/compatibility/test_leader_kills.py", "process"),
+    ("tests/compatibility/test_operations.py", "process"),
     ("tests/compatibility/test_rot.py", "process"),
     ("tests/compatibility/test_slow_follower.py", "process"),
     ("tests/compatibility/test_transactions_under_load.py", "process"),
