@@ -72,9 +72,10 @@ def update_features(
 ) -> Steps[UpdateFeaturesResponse]:
     """All updates of a request, or none."""
     levels = {update.feature: update.max_version_level for update in request.feature_updates}
+    current, proposed = finalized(term.cluster.features), {**term.cluster.features, **levels}
     try:
         for update in request.feature_updates:
-            _check(term, update, {**term.cluster.features, **levels})
+            _check(term, update, current.get(update.feature, 0), proposed)
     except ApiError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=f"{FAILED}{error.message}")
     changed = {n: v for n, v in levels.items() if n in SUPPORTED and v != term.cluster.features.get(n, 0)}
@@ -102,10 +103,9 @@ def _set(term: ControllerTerm, logs: LogEnds, changed: Mapping[str, int]) -> Ste
     yield from elect_where_due(term, logs, list(cluster.partitions()), "features changed")
 
 
-def _check(term: ControllerTerm, update: FeatureUpdateKey, proposed: Mapping[str, int]) -> None:
+def _check(term: ControllerTerm, update: FeatureUpdateKey, current: int, proposed: Mapping[str, int]) -> None:
     """Raise ApiError if the update is not possible, where `proposed` are the levels that the request leads to."""
     name, level = update.feature, update.max_version_level
-    current = finalized(term.cluster.features).get(name, 0)
     kind = UNSAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         raise _invalid(update, "The controller does not support the given upgrade type.")
