@@ -498,6 +498,7 @@ class Node:
         """Answer the requests that waited for what these partitions now have."""
         deleted, self.replicas.deleted[:] = list(self.replicas.deleted), []
         for replica in deleted:
+            self.upkeep.cleaning.forget(replica.name)
             self._answer_waits_of_unavailable(replica)
         for name, for_followers in self.dirty.take(self.now).items():
             partition = self.replicas.get(*name)

@@ -85,6 +85,10 @@ class Cleaning:
         self._memory_bytes = config.log_cleaner_dedupe_buffer_size
         self._bytes_per_second = config.log_cleaner_io_max_bytes_per_second
 
+    def forget(self, name: TopicPartition) -> None:
+        """The replica was deleted, or moved away."""
+        self._uncleanable.pop(name, None)
+
     @property
     def uncleanable(self) -> Mapping[TopicPartition, Uncleanable]:
         return self._uncleanable
