@@ -23,6 +23,8 @@ def test_pipelines_are_listed_with_their_options(capsys):
         "lag",
         "mirror",
         "lake",
+        "cdc",
+        "replay",
     ]
     assert "  topics (required): Topics to copy, separated by commas." in told
     assert run(["pipeline", "list", "--json"]) == 0
@@ -33,7 +35,7 @@ def test_pipelines_are_listed_with_their_options(capsys):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nothing"], "Unknown pipeline 'nothing'; expected one of flights, lag, mirror, lake."),
+        (["nothing"], "Unknown pipeline 'nothing'; expected one of flights, lag, mirror, lake, cdc, replay."),
         (["mirror", "--option", "to=a:1"], "Pipeline mirror: option 'topics' is required: Topics to copy"),
         (["lake", "--option", "topc=a"], "Pipeline lake: unknown option 'topc'; expected one of topic, path"),
         (["flights", "--every", "often"], "Pipeline flights: option 'every' is a time like '5 minutes', not 'often'."),

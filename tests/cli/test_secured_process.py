@@ -89,6 +89,10 @@ RUNS = {
     "transactions list": [(*REACHED, "list")],
     "produce": [(*REACHED, "--topic", "t")],
     "consume": [(*REACHED, "--topic", "t", "--from-beginning", "--max-messages", "1", "--group", "others")],
+    "features describe": [(*REACHED, "describe")],
+    "features upgrade": [(*REACHED, "upgrade", "--feature", "eligible.leader.replicas.version=1", "--dry-run")],
+    "features downgrade": [(*REACHED, "downgrade", "--feature", "eligible.leader.replicas.version=0", "--dry-run")],
+    "features disable": [(*REACHED, "disable", "--feature", "eligible.leader.replicas.version", "--dry-run")],
     "status": [REACHED],
     "explain access": [("--principal", "User:bob", "--topic", "t", *REACHED)],
     "explain broker": [("0", *REACHED)],
@@ -117,10 +121,15 @@ ELSEWHERE = {
     "chaos": "tests/check/chaos",
     "console": "tests/console/test_pages_process.py",
     "pipeline run": "tests/spark",
+    "quorum describe": "tests/compatibility/test_quorum_tools.py; a quorum with an authorizer is refused",
+    "quorum add-controller": "the same",
+    "quorum remove-controller": "the same",
 }
 WITHOUT_BROKERS = {
     "completion",
     "dump-log",
+    "features feature-dependencies",
+    "features version-mapping",
     "metadata export",
     "metadata get",
     "metadata import",
@@ -188,7 +197,7 @@ def test_every_command_works(tidelog, secured):
     for name, lines in RUNS.items():
         words = name.split()
         for line in lines:
-            group = words[:1] if words[0] == "transactions" else words  # its options are the group's
+            group = words[:1] if words[0] in ("transactions", "features") else words  # its options are the group's
             command, results = [*group, *written(secured, line)], []
 
             def works(command=command, name=name, results=results):

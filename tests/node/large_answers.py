@@ -45,7 +45,13 @@ def fill(broker: OneBroker, entries: int) -> None:
     for number in range(entries):
         name = _position(number)
         held._partitions[name] = SimpleNamespace(
-            name=name, log=replica.log, role=replica.role, high_watermark=0, config=replica.config, folder="/data"
+            name=name,
+            log=replica.log,
+            role=replica.role,
+            high_watermark=0,
+            config=replica.config,
+            min_in_sync=replica.min_in_sync,
+            folder="/data",
         )
         held._folders[name] = "/data"
         replica.log.producers._producers[number] = Producer(number)

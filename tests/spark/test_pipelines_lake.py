@@ -161,7 +161,7 @@ def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path,
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"format": "orc"}, "option 'format' is delta or parquet, not 'orc'"),
+        ({"format": "orc"}, "option 'format' is delta, parquet, iceberg, not 'orc'"),
         ({"schema": "what is this"}, "option 'schema' is DDL like"),
         ({"schema": "nowhere.json"}, "option 'schema' is DDL like"),
         ({"schema": FLIGHTS, "partition": "nothing"}, "option 'partition' names 'nothing'"),

@@ -202,12 +202,6 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "A topic that is not moving has no partition to list, and is left out afterwards.",
     ),
     Equivalent(
-        "tidelog.controller.loading:_clients_of_users",
-        "return [*(parent for parent, names in zip(above, lists, strict=True) if names is not None), *found]",
-        "drop branch: no filter",
-        "A node that does not exist is read in vain, and left out afterwards.",
-    ),
-    Equivalent(
         "tidelog.coordinator.group.offset_table:PendingOffsets.drop",
         "if positions.pop((group_id, partition), None) is not None and not positions:",
         "negate: is not to is",
