@@ -7,7 +7,7 @@ import sys
 from tests.fuzz.hostile import resident_bytes
 from tests.processes import Processes
 
-FRAMES = 30_000
+FRAMES = 100_000
 MEGABYTE = 1024 * 1024
 PATIENCE_MS = 60_000
 
