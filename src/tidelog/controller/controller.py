@@ -18,7 +18,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.active_controller import ActiveController
 from tidelog.controller.controller_term import ControllerTerm
-from tidelog.controller.features import TREE, tree_version
+from tidelog.controller.features import TREE, Kraft, tree_version
 from tidelog.effects import Effect, Event, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint, Time, earliest
@@ -50,6 +50,7 @@ class Controller:
         self.has_features = has_features
         self.leader_id = -1
         self.known_epoch = -1
+        self.quorum: Kraft | None = None
         self.active: ActiveController | None = None
         self.session = 0
         self.office: int | None = None
@@ -264,7 +265,7 @@ class Controller:
         number = self.known_epoch = tree.parse_controller_epoch(epoch.data)
         self.out.append(Event("controller.elected", {"broker": self.broker_id, "epoch": number}))
         term = ControllerTerm(self.broker_id, self.config, self.entropy, number, epoch.version)
-        term.trusts_restarts, term.has_features = self.trusts_restarts, self.has_features
+        term.trusts_restarts, term.has_features, term.quorum = self.trusts_restarts, self.has_features, self.quorum
         self.active = ActiveController(term, self.last_token, self.now)
 
     def _resign(self, why: str) -> None:

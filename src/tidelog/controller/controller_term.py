@@ -7,7 +7,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.config.listeners import inter_broker_listener
 from tidelog.config.topic import TopicConfig
 from tidelog.controller import tree
-from tidelog.controller.features import MIN_INSYNC_REPLICAS
+from tidelog.controller.features import MIN_INSYNC_REPLICAS, Kraft
 from tidelog.controller.journal import Command, Journal, Steps, chunks
 from tidelog.controller.pushes import Pushes
 from tidelog.controller.state import ClusterState, Partition
@@ -27,6 +27,8 @@ class ControllerTerm:
     trusts_restarts = False
     has_features = False
     """Whether levels of features are kept in the tree."""
+    quorum: Kraft | None = None
+    """The metadata quorum that this controller leads."""
 
     def __init__(
         self, broker_id: int, config: BrokerConfig, entropy: Callable[[int], bytes], epoch: int, epoch_version: int

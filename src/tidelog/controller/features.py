@@ -13,7 +13,7 @@ and 1 in new clusters:
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.feature_levels import (
@@ -26,6 +26,7 @@ from tidelog.config.feature_levels import (
     TREE_VERSION,
 )
 from tidelog.controller import tree
+from tidelog.model import Time
 from tidelog.ports import Change, Create, Node
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -59,6 +60,17 @@ FIXED = (
     _from_zero("transaction.version"),
 )
 """Their highest level is finalized."""
+
+
+class Kraft(Protocol):
+    """The metadata quorum, whose log has the level of `kraft.version`."""
+
+    @property
+    def kraft_version(self) -> int: ...
+
+    def upgrade_kraft_version(self, now: Time, *, validate_only: bool) -> None:
+        """To 1, at once, and undone if this node's leadership ends before that is committed. ApiError if it is not
+        possible."""
 
 
 def finalized(levels: Mapping[str, int]) -> dict[str, int]:

@@ -153,7 +153,7 @@ class Node:
         self._owners = self._answers_by_owner()
         if self.quorum is not None:
             self.store.session_lost()  # there is none yet
-            broker.controller.office = NO_OFFICE
+            broker.controller.office, broker.controller.quorum = NO_OFFICE, self.quorum
 
     def _member(
         self, setup: QuorumSetup | None, broker_id: int, disk: Disk, entropy: Callable[[int], bytes]

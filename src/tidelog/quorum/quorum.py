@@ -39,9 +39,6 @@ from tidelog.wire.messages.cluster.quorum_voters import (
 from tidelog.wire.messages.records import fetch
 from tidelog.wire.records import BatchBuilder, Record
 
-MOST_REPLICAS = 1_000
-"""How many replicas a leader remembers."""
-
 
 class Quorum(Voting):
     """`effects` returns what the inputs since the last call require. `endpoints` are where this replica is reached."""
@@ -491,6 +488,7 @@ class Quorum(Voting):
         has_place = self._serving.find_place(token, partition, self.standing, self._given_out)
         if key.id >= 0:
             progress = self._heard(self.state, key, now)
+            progress.directory = partition.replica_directory_id
             if has_place:
                 progress.end = partition.fetch_offset
                 progress.caught_up_at = now.mono if progress.end == self.replica.end else progress.caught_up_at
@@ -501,16 +499,8 @@ class Quorum(Voting):
         """A replica takes this one for its leader."""
         progress = state.replicas.setdefault(key, Progress())
         progress.fetched_at = now.mono
-        if len(state.replicas) > MOST_REPLICAS:
-            self._forget_observers(state)
+        state.forget_observers(self.voters)
         return progress
-
-    def _forget_observers(self, state: Leader) -> None:
-        """Keep the observers that fetched last: anybody may fetch, with any ID."""
-        observers = [key for key in state.replicas if key not in self.voters]
-        observers.sort(key=lambda key: state.replicas[key].fetched_at)
-        for key in observers[: len(state.replicas) - MOST_REPLICAS // 2]:
-            del state.replicas[key]
 
     def _fetch_snapshot(
         self, request: fetch_snapshot.FetchSnapshotRequest, partition: fetch_snapshot.FetchSnapshotPartition, now: Time
@@ -532,6 +522,14 @@ class Quorum(Voting):
         return ErrorCode.NONE if isinstance(self.state, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     # Changes of the voters
+
+    def upgrade(self, now: Time, *, validate_only: bool = False) -> None:
+        """From static voters to dynamic ones: kraft.version 1, effective once appended (KIP-853). ApiError if this
+        node does not lead, or a voter is not ready; nothing is done where that version is reached."""
+        if not isinstance(self.state, Leader):
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._changes.upgrade(self.state, self.me, now, in_office=self.is_in_office, validate_only=validate_only)
+        self._act(now)
 
     def _change_voters(self, token: int, request: VoterRequest, now: Time) -> None:
         code = ErrorCode.NONE if isinstance(self.state, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -560,11 +558,12 @@ class Quorum(Voting):
         self._changes.versions(asked.about, response, state, now)
 
     def _append_voters(self, voters: Voters, now: Time) -> int:
-        """Append a set, which counts at once; returns its offset."""
-        offset = self.replica.end
-        self._append_control([VotersRecord(voters=list(voters.records))], now)
+        """Append a set, which counts at once; returns its offset. The first one brings the version that knows sets."""
+        offset, everyone = self.replica.end, VotersRecord(voters=list(voters.records))
+        is_first = self.replica.kraft_versions.latest == 0
+        self._append_control([*([KRaftVersionRecord(k_raft_version=1)] if is_first else []), everyone], now)
         self._sync()
-        return offset
+        return offset + is_first
 
     # Files
 

@@ -6,9 +6,12 @@ Moments are monotonic milliseconds. A state never has a change of epoch, vote or
 
 from dataclasses import dataclass, field
 
+from tidelog.model import NO_ID
 from tidelog.quorum.voters import VoterKey, Voters
 
 LONG_AGO = -(2**62)
+MOST_REPLICAS = 1_000
+"""How many replicas a leader remembers."""
 
 
 @dataclass(slots=True)
@@ -80,6 +83,8 @@ class Progress:
     end: int = 0
     fetched_at: int = LONG_AGO
     caught_up_at: int = LONG_AGO
+    directory: bytes = NO_ID
+    """With which it fetched last. At kraft.version 0 its key has none."""
 
 
 @dataclass(slots=True)
@@ -100,6 +105,21 @@ class Leader:
     def fetched_at_of(self, voters: Voters) -> dict[int, int]:
         """When the voters fetched last, by ID; those that never did so are missing."""
         return {key.id: self.replicas[key].fetched_at for key in voters if key in self.replicas}
+
+    def rename(self, voters: Voters) -> None:
+        """What is known of the voters by their IDs belongs to these keys now."""
+        for key in voters:
+            if (progress := self.replicas.pop(VoterKey(key.id), None)) is not None:
+                self.replicas[key] = progress
+
+    def forget_observers(self, voters: Voters) -> None:
+        """Of too many replicas keep the observers that fetched last: anybody may fetch, with any ID."""
+        if len(self.replicas) <= MOST_REPLICAS:
+            return
+        observers = [key for key in self.replicas if key not in voters]
+        observers.sort(key=lambda key: self.replicas[key].fetched_at)
+        for key in observers[: len(self.replicas) - MOST_REPLICAS // 2]:
+            del self.replicas[key]
 
     def heard_at(self, replica: VoterKey) -> int:
         """When the replica fetched last."""

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidelog.config.feature_levels import KRAFT_VERSION
-from tidelog.errors import ErrorCode
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import NO_ID, Time
 from tidelog.quorum.options import Options
 from tidelog.quorum.outbox import VOTES, Outbox
 from tidelog.quorum.replica import Replica
 from tidelog.quorum.requests import Standing
 from tidelog.quorum.states import Leader
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import VoterKey, Voters, voter_record
 from tidelog.wire.messages.cluster.features import ApiVersionsRequest
 from tidelog.wire.messages.cluster.metadata_log import KRaftVersionFeature, Voter, VoterEndpoint
 from tidelog.wire.messages.cluster.quorum_voters import (
@@ -44,6 +44,7 @@ _SENTENCES = {
     ErrorCode.DUPLICATE_VOTER: "A voter with this node ID exists; remove it first.",
     ErrorCode.VOTER_NOT_FOUND: "There is no such voter, or it is the last one.",
 }
+_NOT_READY = f"Invalid upgrade of {KRAFT_VERSION} to 1 because not all of the voters support it"
 _NO_KEY = "The voter needs a node ID, a directory ID and an endpoint on the controllers' listener."
 _UNREACHABLE = "The new voter did not answer at its endpoint; check that it runs, and its listener of controllers."
 _NO_VERSION = "The new voter does not support kraft.version 1."
@@ -95,6 +96,27 @@ class VoterChanges:
             return ErrorCode.UNSUPPORTED_VERSION
         is_committed = max(replica.voters.latest_offset, replica.kraft_versions.latest_offset) < replica.high_watermark
         return ErrorCode.NONE if is_committed else ErrorCode.REQUEST_TIMED_OUT
+
+    def upgrade(self, state: Leader, me: VoterKey, now: Time, *, in_office: bool, validate_only: bool) -> None:
+        """Append the static voters with their directories, which are known once each of them fetched in this epoch.
+        ApiError if one did not."""
+        if self._replica.kraft_versions.latest > 0:
+            return
+        if not in_office:
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
+        static = self._replica.voters.latest
+        known = {key.id: progress.directory for key, progress in state.replicas.items()} | {me.id: me.directory}
+        if missing := [str(node) for node in static.ids if known.get(node, NO_ID) == NO_ID]:
+            raise ApiError(
+                ErrorCode.INVALID_UPDATE_VERSION, f"{_NOT_READY}: start the controllers {', '.join(missing)} first"
+            )
+        voters = Voters.of(
+            voter_record(VoterKey(record.voter_id, known[record.voter_id]), record.endpoints)
+            for record in static.records
+        )
+        if not validate_only:
+            state.rename(voters)
+            self._append(voters, now)
 
     def add(self, token: int, request: AddRaftVoterRequest, now: Time, *, in_office: bool) -> None:
         """Begin to add a voter, whose versions are requested first."""

@@ -13,11 +13,21 @@ from tidelog.controller import tree
 from tidelog.controller.commands.configs import Alteration, write
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
 from tidelog.controller.controller_term import ControllerTerm
-from tidelog.controller.features import ELR, FIXED, MIN_INSYNC_REPLICAS, NEEDS, SUPPORTED, TREE, finalized
+from tidelog.controller.features import (
+    ELR,
+    FIXED,
+    KRAFT,
+    MIN_INSYNC_REPLICAS,
+    NEEDS,
+    SUPPORTED,
+    TREE,
+    Kraft,
+    finalized,
+)
 from tidelog.controller.journal import Steps
 from tidelog.controller.leaders import forgotten
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.ports import Change, Create, Node, Read, Write
+from tidelog.ports import Change, Check, Create, Node, Read, Write
 from tidelog.wire.messages.cluster.features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -72,10 +82,13 @@ def update_features(
 ) -> Steps[UpdateFeaturesResponse]:
     """All updates of a request, or none."""
     levels = {update.feature: update.max_version_level for update in request.feature_updates}
-    current, proposed = finalized(term.cluster.features), {**term.cluster.features, **levels}
+    kraft = {KRAFT.name: term.quorum.kraft_version} if term.quorum is not None else {}
+    current, proposed = finalized(term.cluster.features) | kraft, {**term.cluster.features, **levels}
     try:
         for update in request.feature_updates:
             _check(term, update, current.get(update.feature, 0), proposed)
+        if term.quorum is not None and levels.get(KRAFT.name, 0) > kraft[KRAFT.name]:
+            yield from _upgrade_kraft(term, term.quorum, validate_only=request.validate_only)
     except ApiError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=f"{FAILED}{error.message}")
     changed = {n: v for n, v in levels.items() if n in SUPPORTED and v != term.cluster.features.get(n, 0)}
@@ -83,6 +96,13 @@ def update_features(
         yield from _set(term, logs, changed)
     results = [UpdatableFeatureResult(feature=name, error_message="NONE") for name in levels]
     return UpdateFeaturesResponse(error_message=None, results=results)
+
+
+def _upgrade_kraft(term: ControllerTerm, quorum: Kraft, *, validate_only: bool) -> Steps[None]:
+    quorum.upgrade_kraft_version(term.now, validate_only=validate_only)
+    if not validate_only:
+        yield [Check(tree.CONTROLLER_EPOCH, term.journal.epoch_version)]  # committed after it
+        term.report("feature.changed", feature=KRAFT.name, to=KRAFT.high)
 
 
 def _set(term: ControllerTerm, logs: LogEnds, changed: Mapping[str, int]) -> Steps[None]:
@@ -123,6 +143,8 @@ def _check(term: ControllerTerm, update: FeatureUpdateKey, current: int, propose
         )
     if level > current and kind != UPGRADE:
         raise _invalid(update, "Can't downgrade to a newer version.")
+    if level < current and name == KRAFT.name:
+        raise _invalid(update, "Can't downgrade the version of this feature.")
     if level < current and name == TREE.name:
         raise _invalid(update, "Refusing to perform the requested downgrade because it might delete metadata.")
     for needed, least in NEEDS.get(name, {}).items() if level else ():
@@ -134,6 +156,8 @@ def _check(term: ControllerTerm, update: FeatureUpdateKey, current: int, propose
 def _supporting(term: ControllerTerm, name: str) -> Iterable[tuple[str, int, int]]:
     """Who supports which levels of the feature: this controller, and every broker."""
     fixed = {each.name: (each.high, each.high) for each in FIXED}
+    if term.quorum is not None:
+        fixed[KRAFT.name] = (KRAFT.low, KRAFT.high)
     yield f"Local controller {term.broker_id}", *SUPPORTED.get(name, fixed.get(name, (0, 0)))
     if name not in fixed:
         for broker in term.cluster.brokers.values():

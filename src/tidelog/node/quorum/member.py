@@ -7,6 +7,7 @@ node takes it at the end of its turn, so that nothing is called back from within
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from tidelog.alarms import Alarm
@@ -255,6 +256,11 @@ class QuorumMember:
         """A connection to the node broke: if its process is dead, a new one is refused."""
         if node in self._office.watched(self.local.tree):
             self._effects.append(PeerRequest(node, _probe(), PROBES, 0))
+
+    def upgrade_kraft_version(self, now: Time, *, validate_only: bool) -> None:
+        """Append kraft.version 1 as leader, or only check that it is possible. ApiError if it is not."""
+        assert self.machine is not None
+        self._give(now, partial(self.machine.upgrade, validate_only=validate_only))
 
     def resign(self, now: Time) -> None:
         """Leave the office: the voters elect another leader."""

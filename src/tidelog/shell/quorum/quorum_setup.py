@@ -5,7 +5,7 @@ voter must not vote again. Only a quorum of one fixed voter formats itself.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tidelog.config import listeners
@@ -21,11 +21,11 @@ from tidelog.ports import Create
 from tidelog.quorum import snapshots
 from tidelog.quorum.formatting import METADATA_FOLDER
 from tidelog.quorum.options import Options
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import VoterKey, Voters, voter_record
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.log_dir_lock import CannotStart
 from tidelog.shell.storage import look
-from tidelog.wire.messages.cluster.metadata_log import Voter
+from tidelog.wire.messages.cluster.metadata_log import Voter, VoterEndpoint
 
 
 class QuorumNode:
@@ -92,7 +92,7 @@ class QuorumNode:
         chosen = self._options
         if chosen.voters:
             fixed = {each.node_id: _endpoint(chosen.listener, each.host, each.port) for each in chosen.voters}
-            return Voters(map(VoterKey, fixed), directories=False), fixed
+            return _static(fixed), fixed
         found = voters_of(self.folder)
         if not found:
             raise CannotStart(
@@ -106,6 +106,14 @@ class QuorumNode:
             if place.name.upper() == chosen.listener
         }
         return Voters.of(found), endpoints
+
+
+def _static(fixed: Mapping[int, Endpoint]) -> Voters:
+    records = [
+        voter_record(VoterKey(node), [VoterEndpoint(name=place.listener, host=place.host, port=place.port)])
+        for node, place in fixed.items()
+    ]
+    return Voters(map(VoterKey, fixed), directories=False, records=records)
 
 
 def voters_of(folder: str) -> Sequence[Voter]:
