@@ -158,6 +158,8 @@ class Quorum(Voting):
             self._act(now)
             return
         partition = requests.answered_partition(response) if response is not None else None
+        if response is not None:
+            self._note_cluster(asked.target, response)
         if partition is None:
             self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
         else:

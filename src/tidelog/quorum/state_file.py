@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from tidelog.errors import CorruptLog
 from tidelog.model import NO_ID, NO_LEADER, id_bytes, id_text
 from tidelog.ports import Disk
-from tidelog.quorum.voters import NOBODY, VoterKey
+from tidelog.quorum.voters import NOBODY, VoterKey, Voters
 
 FILE_NAME = "quorum-state"
+_REPAIR = "restore the file, or remove this voter from the quorum, format its folder and add it again"
 
 
 class ElectionState(NamedTuple):
@@ -43,12 +44,12 @@ def parse_state(content: bytes, path: str) -> ElectionState:
         epoch, leader, voted = fields["leaderEpoch"], fields["leaderId"], fields["votedId"]
         directory = id_bytes(fields["votedDirectoryId"]) if version == 1 else NO_ID
     except (ValueError, KeyError, TypeError):
-        raise CorruptLog(f"{path}: not a quorum state") from None
+        raise CorruptLog(f"{path}: not a quorum state; {_REPAIR}") from None
     numbers = (epoch, leader, voted, version)
     if not all(type(number) is int for number in numbers) or version not in (0, 1):
-        raise CorruptLog(f"{path}: not a quorum state of version 0 or 1")
+        raise CorruptLog(f"{path}: not a quorum state of version 0 or 1; {_REPAIR}")
     if epoch < 0 or leader < -1 or voted < -1:
-        raise CorruptLog(f"{path}: epoch {epoch}, leader {leader} and vote {voted} are not valid")
+        raise CorruptLog(f"{path}: epoch {epoch}, leader {leader} and vote {voted} are not valid; {_REPAIR}")
     return ElectionState(epoch, leader, VoterKey(voted, directory) if voted >= 0 else NOBODY)
 
 
@@ -59,3 +60,25 @@ def load_state(disk: Disk, folder: str) -> ElectionState:
         return parse_state(disk.read(path), path)
     except FileNotFoundError:
         return ElectionState()
+
+
+def check_voters(disk: Disk, folder: str, voters: Voters) -> None:
+    """Raises CorruptLog if other static voters are configured than this replica voted with: two majorities might not
+    meet."""
+    path = f"{folder}/{FILE_NAME}"
+    try:
+        saved = json.loads(disk.read(path)).get("currentVoters") or ()
+        before = sorted(int(each["voterId"]) for each in saved)
+    except FileNotFoundError:
+        return
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise CorruptLog(f"{path}: not a quorum state; {_REPAIR}") from None
+    if before and not voters.directories and before != list(voters.ids):
+        raise CorruptLog(
+            f"{path}: the voters were {_text(before)}, but controller.quorum.voters has {_text(voters.ids)}; set it "
+            "back, and upgrade kraft.version to change controllers"
+        )
+
+
+def _text(voters: Iterable[int]) -> str:
+    return ", ".join(map(str, voters))

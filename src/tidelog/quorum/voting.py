@@ -68,6 +68,8 @@ class Voting:
         self._dice = dice
         self._bootstrap = tuple(node for node in bootstrap if node != me.id)
         self._outbox = Outbox(f"{replica.log.folder}/{FILE_NAME}")
+        self._strangers: set[int] = set()
+        """Nodes that belong to another cluster, by their last answers."""
         self._retry_at: dict[tuple[Any, ...], int] = {}
         """When a request that failed may be sent again, by what it is about."""
 
@@ -111,6 +113,19 @@ class Voting:
     @property
     def standing(self) -> Standing:
         return Standing(self.election.leader, self.epoch)
+
+    @property
+    def strangers(self) -> list[int]:
+        """The controllers of another cluster, if they are so many that the others are no majority."""
+        known = self.voters.ids or self._bootstrap
+        found = sorted(self._strangers.intersection(known))
+        return found if len(known) - len(found) < len(known) // 2 + 1 and found else []
+
+    def _note_cluster(self, node: int, response: Message) -> None:
+        if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._strangers.add(node)
+        else:
+            self._strangers.discard(node)
 
     # Transitions
 

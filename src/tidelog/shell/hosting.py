@@ -32,7 +32,7 @@ from tidelog.shell.disk import OsDisk
 from tidelog.shell.event_logger import EventLogger
 from tidelog.shell.log_dir_lock import CannotStart, LogDirLock
 from tidelog.shell.own_token import OwnTokenSource
-from tidelog.shell.quorum.quorum_setup import QuorumNode
+from tidelog.shell.quorum.quorum_setup import QuorumNode, check_abandoned
 from tidelog.shell.server import Server
 from tidelog.shell.store.store_address import StoreUnavailable, address_of, open_store, session_timeout_ms
 from tidelog.shell.store.store_thread import Session, StoreThread
@@ -104,6 +104,7 @@ class HostedBroker:
     def _open(self, stack: ExitStack) -> Server:
         config = self.config
         quorum = QuorumNode(config) if config.has_quorum else None
+        check_abandoned(config)
         metadata = str(address_of(config) if quorum is None else quorum)
         disk = self.parts.disk(config.folders if quorum is None else quorum.folders)
         log_dir_lock = LogDirLock(disk)

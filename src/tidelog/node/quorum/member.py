@@ -34,7 +34,7 @@ from tidelog.quorum.records import (
 )
 from tidelog.quorum.replica import Replica, config_of
 from tidelog.quorum.requests import only_partition
-from tidelog.quorum.state_file import load_state
+from tidelog.quorum.state_file import check_voters, load_state
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import VoterKey
 from tidelog.wire.messages.cluster.describe_quorum import DescribeQuorumRequest
@@ -117,7 +117,7 @@ class QuorumMember:
         self._behind_since: int | None = None
         """There is more to apply than one turn does."""
         self.has_failed = False
-        """The metadata log is not written any more: the process ends."""
+        """The metadata log is not written any more, or the quorum is not this node's: the process ends."""
         self._is_of_another_cluster = False
         """A controller said so."""
         self._is_waiting = False
@@ -183,12 +183,14 @@ class QuorumMember:
 
     def _open(self, now: Time) -> None:
         setup = self.setup
+        state = load_state(self._disk, setup.folder)
         replica = Replica.open(self._disk, setup.folder, setup.voters, config_of(setup.segment_bytes), now)
+        check_voters(self._disk, setup.folder, replica.voters.latest)
         self.machine = Quorum(
             VoterKey(self._broker_id, setup.directory),
             setup.cluster_id,
             replica,
-            load_state(self._disk, setup.folder),
+            state,
             dice=self._dice,
             options=setup.options,
             bootstrap=tuple(setup.endpoints),
@@ -231,6 +233,12 @@ class QuorumMember:
         if owner == FETCHES and response is not None and not code:
             self._heard(now)
         self._give(now, self.machine.answered, token, response)
+        if code == ErrorCode.INCONSISTENT_CLUSTER_ID and (strangers := self.machine.strangers):
+            self._stop(
+                f"The log directory belongs to cluster {self.setup.cluster_id}, but controllers "
+                f"{', '.join(map(str, strangers))} belong to another cluster: correct "
+                f"controller.quorum.bootstrap.servers or controller.quorum.voters, or format an empty directory"
+            )
 
     def synced(self, token: int, now: Time) -> None:
         assert self.machine is not None
@@ -241,6 +249,9 @@ class QuorumMember:
         if not self._is_silent and now.mono >= self._heard_at + self.setup.session_timeout_ms:
             self._is_silent = True
             self.news.append(Silent())
+            voters = ", ".join(map(str, self.machine.voters.ids))
+            why = f"no leader of the metadata quorum was heard of; most of the controllers {voters} must run"
+            self._effects.append(Event("quorum.no_leader", {"reason": why}, level="warning"))
         self._give(now, self.machine.wake)
 
     def gone(self, node: int, now: Time) -> None:
@@ -284,10 +295,13 @@ class QuorumMember:
 
     def disk_failed(self, reason: str) -> None:
         """What is not durable must not be acknowledged, and a failed fsync is never repeated: the process ends."""
+        self._stop(f"The metadata log failed: {reason}")
+
+    def _stop(self, reason: str) -> None:
         if not self.has_failed:
             self.has_failed = True
             self.alarm.set(None)
-            self._effects.append(Stop(f"The metadata log failed: {reason}."))
+            self._effects.append(Stop(f"{reason}."))
 
     def pump(self, now: Time) -> None:
         """Send the changes that were submitted in this turn."""
@@ -425,7 +439,8 @@ class QuorumMember:
         if former is not None and not set(own) & set(former.log_dirs):
             if not self._is_waiting:
                 self._is_waiting = True
-                fields = {"broker": self._broker_id, "session": former.session}
+                why = "another process with this node.id is running; stop it, or give this node another node.id"
+                fields = {"broker": self._broker_id, "session": former.session, "reason": why}
                 self._effects.append(Event("quorum.duplicate_broker", fields, level="warning"))
             return
         self._is_waiting = False

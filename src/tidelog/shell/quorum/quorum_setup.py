@@ -128,6 +128,20 @@ def voters_of(folder: str) -> Sequence[Voter]:
         raise CannotStart(f"The controllers of this node are not known: {error}.") from None
 
 
+def check_abandoned(config: BrokerConfig) -> None:
+    """InvalidOption if a metadata store is configured beside the roles of a node whose directory has a metadata log: a
+    cluster has one of them."""
+    if not config.process_roles or config.has_quorum:
+        return
+    folder = Path(config.metadata_log_dir or config.folders[0], METADATA_FOLDER)
+    store = "metadata.store" if config.metadata_store else "zookeeper.connect"
+    if folder.is_dir() and (config.metadata_store or config.zookeeper_connect):
+        raise InvalidOption(
+            f"process.roles: {store} is set, too, but {folder} is the log of a metadata quorum; remove {store} to use "
+            "the quorum, or move the metadata (tidelog metadata export, import) and remove process.roles"
+        )
+
+
 def _endpoint(listener: str, host: str, port: int) -> Endpoint:
     return Endpoint(listener, "PLAINTEXT", host, port)
 
