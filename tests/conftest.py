@@ -26,11 +26,12 @@ KAFKA_VERSION = "4.3.1"
 
 settings.register_profile(
     "ci",
-    max_examples=60,
+    max_examples=100,
     derandomize=True,  # the same examples on every machine; `--hypothesis-profile=search` looks for new ones
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=25)
 settings.register_profile("search", settings.get_profile("ci"), max_examples=2000, derandomize=False)
 settings.load_profile("ci")
 
@@ -52,6 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for tier, needs in tiers.TIERS.items():
         config.addinivalue_line("markers", f"{tier}: {needs}")
+    if config.getoption("selection") == "quick" and not config.getoption("hypothesis_profile", None):
+        settings.load_profile("quick")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -5,6 +5,7 @@
 """
 
 from fnmatch import fnmatch
+from functools import cache
 
 TIERS = {
     "unit": "needs nothing but this process: no broker that listens, no other process but small scripts",
@@ -25,6 +26,8 @@ EXHAUSTIVE = (
     "tests/console/test_limits.py::test_no_step_*",
     "tests/console/test_odd_requests.py::test_odd_values_*",
     "tests/controller/test_large_commands.py::*",
+    "tests/controller/test_slices.py::*",
+    "tests/coordinator/group/test_group_offsets.py::test_many_expired_*",
     "tests/lab/test_stories.py::test_the_same_story_*_whatever_the_hash_seed",
     "tests/log/test_compaction.py::test_a_crash_at_any_operation_*",
     "tests/log/test_compaction.py::test_a_log_that_is_deleted_at_any_step_*",
@@ -41,6 +44,7 @@ EXHAUSTIVE = (
     "tests/sim/nemesis/test_later_kinds.py::*",
     "tests/sim/nemesis/test_kinds.py::test_every_kind_is_the_same_each_time_*",
     "tests/store/test_rotten_store.py::test_every_*",
+    "tests/test_tidy.py::*",
     "tests/wire/test_messages_kio.py::*",
 )
 """Tests of `QUICK` tiers that try every step, kind, version, mutant or library: too many for `--quick`, the others run them."""
@@ -189,6 +193,7 @@ NEEDS = {
 """Fixtures, and the least tier and the groups of tests that use one, themselves or through others; no group: any."""
 
 
+@cache
 def tier_of(path: str) -> str:
     """The tier of a test file; `path` is relative to the root of the checkout."""
     return next(tier for pattern, tier in PLACES if fnmatch(path, pattern))
@@ -196,9 +201,14 @@ def tier_of(path: str) -> str:
 
 def is_selected(selection: str, path: str, name: str) -> bool:
     """Whether the selection (`quick`, `standard` or `all`) runs this test; of a name, what is before "[" counts."""
+    return _is_selected(selection, path, name.partition("[")[0])
+
+
+@cache
+def _is_selected(selection: str, path: str, function: str) -> bool:
     if selection == "all":
         return True
-    test = f"{path}::{name.partition('[')[0]}"
+    test = f"{path}::{function}"
     if tier_of(path) in QUICK:
         return selection == "standard" or not any(fnmatch(test, pattern) for pattern in EXHAUSTIVE)
     return selection == "standard" and any(fnmatch(test, pattern) for pattern in STANDARD)
@@ -215,9 +225,14 @@ def may_be_selected(selection: str, path: str) -> bool:
 
 def group_of(name: str) -> str:
     """The group of tests that runs on one worker with the test of this node id; itself if it shares nothing."""
-    path = name.partition("::")[0]
+    return _group_of_file(name.partition("::")[0]) or name
+
+
+@cache
+def _group_of_file(path: str) -> str | None:
+    """The group of the tests of a file; None if each of them may run on any worker."""
     if any(fnmatch(path, pattern) for pattern in ALONE):
-        return name
+        return None
     return next((group for pattern, group in GROUPS if fnmatch(path, pattern)), path)
 
 
@@ -233,6 +248,7 @@ def misplaced(path: str, fixtures: "set[str]") -> str | None:
     return None
 
 
+@cache
 def order_of(path: str) -> int:
     """What takes longest in one group begins first, so that no worker is left alone with it at the end."""
     return FIRST.index(tier_of(path))

@@ -3,7 +3,7 @@ replicas differ where a batch-by-batch comparison says so."""
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.audit.logs import batch
@@ -58,7 +58,6 @@ def naive(one, other):
     return [base for base in sorted({*ours, *theirs}) if base < min(ends) and ours.get(base) != theirs.get(base)]
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     sizes=st.lists(SIZES, min_size=2, max_size=2),
     same=st.booleans(),
@@ -78,7 +77,6 @@ def test_chunks_find_what_comparing_every_batch_finds(sizes, same, changed, epoc
     assert covered <= set(range(min(one.end, other.end)))
 
 
-@settings(max_examples=50, deadline=None)
 @given(sizes=SIZES, width=st.integers(1, 20), cuts=st.sets(st.integers(1, 11)))
 def test_a_log_cut_into_pieces_adds_up_to_the_same(sizes, width, cuts):
     content = log_of(sizes, (), {3, 7})
@@ -87,7 +85,6 @@ def test_a_log_cut_into_pieces_adds_up_to_the_same(sizes, width, cuts):
     assert (cut.batches, cut.bytes, cut.faults) == (len(content), sum(map(len, content)), [])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), min_size=1, max_size=4), min_size=2, max_size=2),
     st.integers(0, 12),

@@ -1,4 +1,4 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.coordinator.timeline import Timeline
@@ -6,7 +6,6 @@ from tidelog.coordinator.timeline import Timeline
 changes = st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 9)), max_size=30)
 
 
-@settings(max_examples=100)
 @given(changes, st.lists(st.integers(0, 30), max_size=5))
 def test_both_views_equal_a_replay_up_to_their_offsets(steps, high_watermarks):
     timeline = Timeline()

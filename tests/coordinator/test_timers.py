@@ -1,4 +1,4 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.coordinator.timers import Timers
@@ -51,7 +51,6 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=100)
 @given(operations)
 def test_it_behaves_like_a_plain_table(steps):
     """What is due is what a table of deadlines says, and next_deadline never lies after the earliest."""

@@ -7,7 +7,7 @@ and holds all that was synced (I30). Indexes (I2) and epochs (I18) are checked a
 replay.
 """
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.log.support import (
@@ -203,7 +203,6 @@ STALE_OFFSETS = (
 @given(STEPS, st.integers(0, 1000))
 @example(steps(STALE_TIMES), 771)
 @example(steps(STALE_OFFSETS), 52)
-@settings(max_examples=100)
 def test_log_holds_what_a_list_would(taken, seed):
     run = Run(seed)
     for name, first, second in taken:

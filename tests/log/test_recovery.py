@@ -7,7 +7,7 @@ a prefix of what was appended and holds every append that returned.
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.log.support import (
@@ -494,7 +494,6 @@ ACTIONS = st.lists(
     st.sampled_from(["*", "write", "create", "truncate", "rename", "remove", "sync", "read"]),
     st.integers(0, 60),
 )
-@settings(max_examples=100)
 def test_a_disk_that_refuses_anywhere_leaves_nothing_inconsistent(actions, operation, passes):
     disk = sim_disk()
     log = open_log(disk, TINY)

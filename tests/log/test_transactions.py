@@ -6,7 +6,7 @@ decided. Method: random transactions of three producers with rolls, truncations,
 """
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.log.support import NOW, WALL, batch, flush, open_log, options, read_batches, sim_disk
@@ -176,7 +176,6 @@ def read_whole(data):
 @given(STEPS, st.integers(0, 1000))
 @example([("send", 0), ("abort", 0), ("roll", 0), ("kill", 0), ("send", 0), ("abort", 0), ("power", 0)], 1)
 @example([("send", 0), ("roll", 0), ("send", 1), ("abort", 0), ("flush", 0), ("truncate", 60), ("abort", 1)], 2)
-@settings(max_examples=100)
 def test_a_log_knows_its_transactions_as_a_scan_does(taken, seed):
     run = Run(seed)
     for number, (name, argument) in enumerate(taken):

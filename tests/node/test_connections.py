@@ -1,13 +1,12 @@
 """Answers leave in request order, whatever order they are ready in."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.node.connections import Pipeline
 
 
-@settings(max_examples=80)
 @given(st.permutations(range(6)), st.sets(st.integers(0, 5)))
 def test_answers_keep_the_order_of_requests(order, silent):
     pipeline = Pipeline()

@@ -48,7 +48,6 @@ def one_by_one(raw):
     return [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in each]
 
 
-@settings(max_examples=60, deadline=None)
 @given(some.lists(RECORDS, min_size=1, max_size=4), some.integers(0, 2**40))
 def test_any_batches(content, offset):
     raw = b"".join(records.build(batch, base_offset=offset + 100 * n) for n, batch in enumerate(content))

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.client.sending.partitioner import murmur2 as one_by_one
@@ -33,7 +33,6 @@ def dictionaries(headers):
     return None if headers is None else [{"key": key, "value": value} for key, value in headers]
 
 
-@settings(max_examples=100, deadline=None)
 @given(records, st.integers(0, 3), st.integers(0, 300))
 def test_records_are_those_of_the_encoder_that_takes_one_after_another(content, hidden, first):
     keys, values, headers = (list(column) for column in zip(*content, strict=True)) if content else ([], [], [])
@@ -63,7 +62,6 @@ def test_a_header_without_a_key_is_refused():
         encoding.headers(pa.array([[{"key": None, "value": b"1"}]], HEADERS))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=70), max_size=30), st.integers(0, 3))
 def test_keys_are_hashed_as_one_by_one(keys, hidden):
     column = pa.array(keys, pa.binary())[hidden:]
@@ -99,7 +97,6 @@ def test_keys_may_be_left_alone():
     assert len(set(place("topic", rows([b"%d" % n for n in range(50)], [b"v"] * 50), None, everywhere).tolist())) == 1
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=40), st.integers(1, 100))
 def test_batches_are_of_one_partition_and_within_the_limit(content, limit):
     content.sort(key=lambda row: row[0])

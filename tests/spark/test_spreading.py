@@ -1,12 +1,11 @@
 """Which pieces of logs one task takes."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.spark.audit_session import OPENING_BYTES, TASK_BYTES, TASKS_PER_CORE, spread
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 4 * TASK_BYTES), max_size=80), st.integers(1, 8))
 def test_every_piece_is_in_one_task_and_no_task_has_much_more_than_its_share(sizes, cores):
     found = spread(sizes, cores)

@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.errors import ProtocolViolation
@@ -36,7 +36,6 @@ some_frames = st.lists(
 ).map(lambda sizes: [bytes([index + 1]) * size for index, size in enumerate(sizes)])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     some_frames,
     st.lists(st.integers(1, 9) | st.integers(1000, 400_000), min_size=1, max_size=6).filter(

@@ -55,7 +55,6 @@ def code_or_none(call):
     return None
 
 
-@settings(max_examples=100, deadline=None)
 @given(some_records, st.sampled_from(list(Compression)), st.integers(0, 2**50))
 def test_what_is_built_reads_back(content, compression, base_offset):
     batch = records.build(content, base_offset=base_offset, compression=compression, leader_epoch=4)
@@ -68,7 +67,6 @@ def test_what_is_built_reads_back(content, compression, base_offset):
     assert plain(records.records(batch), base_offset) == content
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_every_number_survives(value):
     raw = record_format.varint(value)
@@ -77,7 +75,6 @@ def test_every_number_survives(value):
     assert (undone >> 1) ^ -(undone & 1) == value
 
 
-@settings(max_examples=60, deadline=None)
 @given(some_records, st.sampled_from(KAFKA_PYTHON))
 def test_kafka_python_reads_what_is_built(content, compression):
     batch = kafka_python.DefaultRecordBatch(records.build(content, base_offset=11, compression=compression))
@@ -86,7 +83,6 @@ def test_kafka_python_reads_what_is_built(content, compression):
     assert plain(read, 11) == content
 
 
-@settings(max_examples=60, deadline=None)
 @given(some_records, st.sampled_from([Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]))
 def test_aiokafka_reads_what_is_built(content, compression):
     batch = AiokafkaBatch(records.build(content, base_offset=11, compression=compression))
@@ -181,7 +177,6 @@ def test_any_flipped_bit_behind_the_checksum_is_noticed():
         assert code_of(records.check_crc, damaged, records.header(damaged)) == ErrorCode.CORRUPT_MESSAGE
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_bad_records_under_a_good_checksum_are_reported_and_nothing_worse(data):
     batch = bytearray(records.build([Record(timestamp=1, key=b"key", value=b"value", headers=(("h", b"x"),))] * 3))
@@ -190,7 +185,6 @@ def test_bad_records_under_a_good_checksum_are_reported_and_nothing_worse(data):
     assert code_or_none(lambda: list(records.records(batch))) in (None, ErrorCode.INVALID_RECORD)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=60), st.integers(0, 2**31 - 1))
 def test_garbage_is_no_record_and_nothing_worse(payload, count):
     assert code_or_none(lambda: list(record_format.decode(payload, count, 0, 0, None))) in (

@@ -1,7 +1,7 @@
 """Whatever a connection sends, `Repeated` says what the decoder says, or nothing."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.wire.codec import decode_request, encode_request
@@ -86,7 +86,6 @@ def test_what_is_learned_of_one_connection_is_bounded():
     assert repeated.read(frame(partition=MOST)) is None
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     known=st.sampled_from(VERSIONS),
     sent=st.sampled_from(VERSIONS),

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.coordinator.group.harness import subscription
@@ -19,7 +19,6 @@ def member(*names):
 lists = st.lists(st.permutations(list("abc")).map(lambda names: ["common", *names]), min_size=1, max_size=6)
 
 
-@settings(max_examples=60)
 @given(lists, st.randoms(use_true_random=False))
 def test_the_choice_is_one_that_all_support_and_none_has_more_votes(wishes, random):
     for names in wishes:
@@ -55,7 +54,6 @@ def test_metadata_that_is_no_subscription_says_nothing(metadata):
     assert read_topics(metadata) is None
 
 
-@settings(max_examples=100)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_read_or_refused(metadata):
     found = read_topics(metadata)

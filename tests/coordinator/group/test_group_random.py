@@ -7,7 +7,7 @@
 - The machine's own invariants hold after every input (`GroupHarness.carry_out` checks them).
 """
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.coordinator.group.harness import GroupHarness, subscription
@@ -209,7 +209,6 @@ def lasting(harness):
     return harness.machine.saved, offsets, set(harness.machine.groups)
 
 
-@settings(max_examples=100)
 @given(st.lists(steps, max_size=60))
 def test_a_live_run_equals_its_replay(plan):
     run = Run()

@@ -10,7 +10,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.spark.values.avro_columns import decode, padded
@@ -93,7 +93,6 @@ def decoded(schema, values, references=()):
     return [None if wrong else row for row, wrong in zip(rows.to_pylist(maps_as_pydicts="lossy"), bad, strict=True)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_values_of_any_schema_are_what_fastavro_reads(data):
     fields = {f"c{number}": data.draw(typed()) for number in range(2)}

@@ -1,7 +1,7 @@
 """The server's assignors: complete, only to subscribers, even, and close to what was."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.coordinator.group.consumer.assignors import ASSIGNORS, Spec, Subscriber
@@ -60,7 +60,6 @@ def is_balanced(spec, assignment):
 
 @pytest.mark.parametrize("assign", ASSIGNORS.values(), ids=ASSIGNORS)
 @given(spec=specs())
-@settings(max_examples=100)
 def test_every_partition_is_with_one_subscriber_and_the_same_gives_the_same(assign, spec):
     check(spec, assign(spec))
     members = dict(reversed(spec.members.items()))
@@ -69,7 +68,6 @@ def test_every_partition_is_with_one_subscriber_and_the_same_gives_the_same(assi
 
 
 @given(specs(same=True), st.integers(0, 2))
-@settings(max_examples=100)
 def test_uniform_is_even_and_moves_no_more_than_it_must(spec, newcomers):
     first = assign_uniform(spec)
     assert max(sizes(first)) - min(sizes(first)) <= 1
@@ -83,7 +81,6 @@ def test_uniform_is_even_and_moves_no_more_than_it_must(spec, newcomers):
 
 
 @given(specs(same=True), st.data())
-@settings(max_examples=100)
 def test_uniform_lets_those_who_stay_keep_all_they_had(spec, data):
     first = assign_uniform(spec)
     gone = data.draw(st.sampled_from(sorted(spec.members)))
@@ -93,7 +90,6 @@ def test_uniform_lets_those_who_stay_keep_all_they_had(spec, data):
 
 
 @given(specs())
-@settings(max_examples=100)
 def test_uniform_leaves_no_move_that_would_even_out(spec):
     first = assign_uniform(spec)
     assert is_balanced(spec, first)
@@ -101,7 +97,6 @@ def test_uniform_leaves_no_move_that_would_even_out(spec):
 
 
 @given(specs(), st.data())
-@settings(max_examples=100)
 def test_uniform_stays_balanced_as_members_come_and_go(spec, data):
     first = assign_uniform(spec)
     gone = data.draw(st.sampled_from(sorted(spec.members)))
