@@ -26,8 +26,8 @@ from tidelog.spark.pipelines import session
 
 KILLS = int(os.environ.get("TIDELOG_PIPELINE_KILLS", "1"))
 PARTITIONS, REPLICAS = 3, 3
-DAYS = 6
-BATCH = "700"
+DAYS = 3
+BATCH = "450"
 """So that there are eight batches."""
 LONGEST_WAIT_S = 1.0
 ENDS_WITHIN_S = 600

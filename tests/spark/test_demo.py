@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DEMO = Path(__file__).parent.parent.parent / "demo" / "flights.py"
-FLIGHTS = 30_000
+FLIGHTS = 12_000
 
 
 @pytest.mark.timeout(900)

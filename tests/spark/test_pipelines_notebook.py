@@ -18,7 +18,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch):
     from jupyter_client.kernelspec import KernelSpecManager
     from nbclient import NotebookClient
 
-    monkeypatch.setenv("TIDELOG_NOTEBOOK_DAYS", "8")
+    monkeypatch.setenv("TIDELOG_NOTEBOOK_DAYS", "3")
     monkeypatch.setenv("JDK_JAVA_OPTIONS", SHORT_JVM)
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))

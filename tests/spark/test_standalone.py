@@ -18,7 +18,7 @@ from tests.spark.settings import SHORT_JVM, environment
 from tests.spark.standalone import Standalone
 from tidelog.testing import Cluster
 
-PARTITIONS, ROWS, BATCH = 2, 600, 120
+PARTITIONS, ROWS, BATCH = 2, 600, 200
 SCRIPT = "from tidelog.cli.main import main\n\nmain()\n"
 ENDS_WITHIN_S = 600
 
