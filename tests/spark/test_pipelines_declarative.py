@@ -10,11 +10,13 @@ import pytest
 
 from tests.spark.flights_data import MALFORMED, TICK, expected, flights, results, send_spread, shaped, values
 from tests.spark.records import send
-from tests.spark.settings import environment
+from tests.spark.settings import SETTINGS, environment
 from tests.spark.test_pipelines_mirror import read
 
 PROJECT = Path(__file__).parent.parent.parent / "examples" / "declarative"
 STORAGE = "file:///var/tmp/tidelog-flights"
+SAME = ("spark.ui.enabled", "spark.sql.streaming.checkpointFileManagerClass")
+"""Settings of the shared session that make this one quicker, too."""
 PARTITIONS = 2
 WITHIN_S = 800
 
@@ -23,7 +25,7 @@ WITHIN_S = 800
 def test_the_project_validates_and_runs(tides, tmp_path):
     for topic in ("flights", "flights.delays", "flights.dead"):
         tides.create_topic(topic, PARTITIONS)
-    send_spread(tides.bootstrap, "flights", values(flights(2)), PARTITIONS)
+    send_spread(tides.bootstrap, "flights", values(flights(1)), PARTITIONS)
     send(tides.bootstrap, "flights", [*MALFORMED, TICK], 0)
     project = tmp_path / "project"
     shutil.copytree(PROJECT, project)
@@ -36,14 +38,14 @@ def test_the_project_validates_and_runs(tides, tmp_path):
     assert not any(records(tides, "flights.delays"))
     assert "Run is COMPLETED" in pipelines("run", project, tides.bootstrap)
     told = results([record.value for record in records(tides, "flights.delays")])
-    pd.testing.assert_frame_equal(told, expected(flights(2)))
+    pd.testing.assert_frame_equal(told, expected(flights(1)))
     dead = {record.value: dict(record.headers)["tidelog.reason"].decode() for record in records(tides, "flights.dead")}
     assert dead == MALFORMED
     table = pd.read_parquet(project / "spark-warehouse" / "delays")
     hours = table.assign(hour=table["hour"].dt.strftime("%Y-%m-%dT%H:%M:%S.000Z"))
-    pd.testing.assert_frame_equal(shaped(hours), expected(flights(2)))
+    pd.testing.assert_frame_equal(shaped(hours), expected(flights(1)))
     carriers = pd.read_parquet(project / "spark-warehouse" / "carriers")
-    pd.testing.assert_frame_equal(in_order(carriers), in_order(expected_carriers(expected(flights(2)))))
+    pd.testing.assert_frame_equal(in_order(carriers), in_order(expected_carriers(expected(flights(1)))))
     outcomes = pd.read_parquet(project / "spark-warehouse" / "outcomes")
     assert outcomes.topic.value_counts().to_dict() == {"flights.delays": len(told), "flights.dead": len(MALFORMED)}
 
@@ -62,7 +64,7 @@ def in_order(carriers):
 def pipelines(command, project, bootstrap):
     """What `spark-pipelines` says."""
     program = str(Path(sys.executable).with_name("spark-pipelines"))
-    arguments = ["--conf", "spark.ui.enabled=false"]
+    arguments = [word for name in SAME for word in ("--conf", f"{name}={SETTINGS[name]}")]
     done = subprocess.run(
         [program, *arguments, command],
         cwd=project,
