@@ -1,7 +1,8 @@
-"""`tidelog metadata` on ZooKeeper: what test_metadata.py says of SQLite, and a cluster that moves from one to the other."""
+"""`tidelog metadata` on ZooKeeper: what test_metadata.py says of SQLite, and a cluster that moves between all stores."""
 
 import json
 import os
+import shutil
 from itertools import count
 
 import pytest
@@ -18,13 +19,14 @@ from tests.cli.test_metadata import (  # noqa: F401 (collected here once more, o
     test_what_cannot_be_is_one_sentence_and_changes_nothing,
     used,
 )
-from tests.waiting import PATIENCE_S, wait_for
+from tests.waiting import PATIENCE_S
 from tidelog.controller import tree
+from tidelog.quorum.formatting import METADATA_FOLDER
 from tidelog.security.added_users import with_password
 from tidelog.security.scram import MECHANISMS
 from tidelog.shell.store import scram_users
-from tidelog.shell.store.store_address import SqliteAddress
-from tidelog.shell.supervisor import Supervisor
+from tidelog.shell.store.store_address import parse_address
+from tidelog.testing import Cluster
 
 CHROOTS = count()
 
@@ -48,44 +50,89 @@ OPEN = {
 }
 """A cluster without security that has ACLs."""
 RECORDS = [b"%d" % number for number in range(500)]
+ROUTE = ("sqlite", "quorum", "zookeeper", "sqlite", "zookeeper", "quorum", "sqlite")
+"""Every store, followed by every other one."""
+
+
+class Stores:
+    """The stores that one cluster moves through. A store that was left is not used again."""
+
+    def __init__(self, folder, zookeeper):
+        self.folder = folder
+        self._zookeeper = f"zookeeper://{zookeeper.hosts}/moved"
+        self._numbers = count()
+
+    def new(self, kind):
+        """What selects a new store of this kind, for `tidelog metadata`."""
+        number = next(self._numbers)
+        places = {
+            "sqlite": f"sqlite:{self.folder}-store-{number}/metadata.sqlite",
+            "zookeeper": f"{self._zookeeper}/{number}",
+            "quorum": f"quorum:{self.folder}",
+        }
+        return places[kind]
+
+    def cluster(self, kind, place):
+        """The brokers on the store; with a quorum they support no authorizer."""
+        if kind == "quorum":
+            return Cluster(brokers=3, folder=self.folder, metadata="quorum", min_insync_replicas=2)
+        where = {"metadata.store": place}
+        if kind == "zookeeper":
+            where = {"zookeeper.connect": place.removeprefix("zookeeper://"), "zookeeper.session.timeout.ms": "30000"}
+        return Cluster(brokers=3, folder=self.folder, options=OPEN | where, min_insync_replicas=2)
+
+    def leave_quorum(self):
+        """As the guide says, once its metadata was moved."""
+        for folder in self.folder.glob(f"broker-*/{METADATA_FOLDER}"):
+            shutil.rmtree(folder)
 
 
 def filled(tidelog, bootstrap):
-    """A topic with an option and RECORDS, what a group has read of them, and an ACL."""
+    """A topic with an option and RECORDS, what a group has read of them, an ACL and a quota."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic("kept", 3, 3, config={"retention.ms": "12345678"})])["kept"].result(PATIENCE_S)
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
-    for number, record in enumerate(RECORDS):
-        producer.produce("kept", record, partition=number % 3)
-    assert producer.flush(PATIENCE_S) == 0
+    write(bootstrap, RECORDS)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "log_level": 0})
     consumer.commit(offsets=[TopicPartition("kept", index, 40 + index) for index in range(3)], asynchronous=False)
     consumer.close()
     place = ("--bootstrap-server", bootstrap)
     rule = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "kept")
     assert tidelog("acls", *place, "--add", *rule).code == 0
+    quota = ("--add-config", "producer_byte_rate=12345678", "--entity-type", "clients", "--entity-name", "fast")
+    assert tidelog("configs", *place, "--alter", *quota).code == 0
 
 
-def described(tidelog, cluster):
-    """What `filled` made, as the cluster shows it, and what brokers keep of the user's password."""
-    bootstrap = cluster.bootstrap
+def write(bootstrap, records):
+    """With a transactional producer, which needs a producer ID."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer", "log_level": 0})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    for record in records:
+        producer.produce("kept", record, partition=int(record) % 3)
+    producer.commit_transaction(PATIENCE_S)
+
+
+def described(tidelog, bootstrap):
+    """What `filled` made, as the brokers show it."""
     place = ("--bootstrap-server", bootstrap)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "log_level": 0})
     committed = consumer.committed([TopicPartition("kept", index) for index in range(3)], timeout=PATIENCE_S)
     consumer.close()
+    features = tidelog("features", *place, "describe").lines
     return {
         "options": tidelog("configs", *place, "--describe", "--topic", "kept").out,
-        "user": tidelog("metadata", "get", f"{tree.USER_CONFIGS}/alice", "--data", str(cluster.folder)).out,
-        "acls": tidelog("acls", *place, "--list").out,
+        "quota": tidelog("configs", *place, "--describe", "--entity-type", "clients", "--entity-name", "fast").out,
+        "topic": tidelog("topics", *place, "--describe", "--topic", "kept").lines[0],
+        "features": [line.partition("Epoch")[0] for line in features if "kraft.version" not in line],
         "offsets": [each.offset for each in committed],
     }
 
 
-def read_all(bootstrap):
+def read_all(bootstrap, wanted):
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0})
     consumer.assign([TopicPartition("kept", index, 0) for index in range(3)])
     read = []
-    while len(read) < len(RECORDS):
+    while len(read) < len(wanted):
         message = consumer.poll(PATIENCE_S)
         assert message is not None
         assert message.error() is None, message.error()
@@ -94,50 +141,60 @@ def read_all(bootstrap):
     return sorted(read, key=int)
 
 
-def all_in_sync(bootstrap):
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-
-    def is_so():
-        found = admin.list_topics("kept", timeout=PATIENCE_S).topics["kept"].partitions.values()
-        return [len(each.isrs) for each in found] == [3, 3, 3]
-
-    wait_for(is_so, "every replica in sync again")
+def exported(tidelog, place, file):
+    """The nodes of the store, by path."""
+    result = tidelog("metadata", "export", str(file), "--metadata", place)
+    assert result.code == 0, result.err
+    return {each["path"]: each for each in map(json.loads, file.read_text().splitlines()[1:])}
 
 
-def test_a_cluster_moves_from_sqlite_to_zookeeper_and_back_with_all_that_it_has(tidelog, zookeeper, tmp_path):
-    folder, file = tmp_path / "cluster", tmp_path / "memory"
+def lasting(nodes):
+    """Without what changes while brokers run."""
+    changing = ("/state", "/controller_epoch", "/latest_producer_id_block")
+    return {
+        path: node
+        for path, node in nodes.items()
+        if not path.endswith(changing) and not path.startswith(("/config/changes/", tree.BROKER_DIRECTORIES))
+    }
+
+
+TOKEN = "/delegation_token/tokens/some-token"
+
+
+def test_a_cluster_moves_between_all_stores_with_all_that_it_has(tidelog, zookeeper, tmp_path):
+    stores, records, expected, before = Stores(tmp_path / "cluster", zookeeper), list(RECORDS), {}, {}
+    place = stores.new(ROUTE[0])
     user = with_password("alice", MECHANISMS["SCRAM-SHA-256"], "secret", os.urandom)
-    scram_users.add(SqliteAddress(folder / "metadata.sqlite"), [user])
-    with Supervisor(folder, brokers=3, port=0, overrides=OPEN) as cluster:
-        filled(tidelog, cluster.bootstrap)
-        expected = described(tidelog, cluster)
-        assert "retention.ms=12345678" in expected["options"]
-        assert "stored_key=" in expected["user"]
-        assert "User:alice" in expected["acls"]
-        assert expected["offsets"] == [40, 41, 42]
-        busy = tidelog("metadata", "export", str(file), "--data", str(folder))
-        refused(busy, "Broker 0 is registered: stop the cluster first.")
-    place = f"zookeeper://{zookeeper.hosts}/moved"
-    assert tidelog("metadata", "export", str(file), "--data", str(folder)).code == 0
-    assert tidelog("metadata", "import", str(file), "--metadata", place).code == 0
-    in_zookeeper = {"zookeeper.connect": place.removeprefix("zookeeper://"), "zookeeper.session.timeout.ms": "30000"}
-    with Supervisor(folder, brokers=3, port=0, overrides=OPEN | in_zookeeper) as cluster:
-        assert read_all(cluster.bootstrap) == RECORDS
-        all_in_sync(cluster.bootstrap)
-        assert described(tidelog, cluster) == expected
-        state = json.loads(tidelog("metadata", "get", tree.state_path("kept", 0), "--data", str(folder)).out)
-        assert -1 not in state["isr_epochs"]
-        again = tidelog("configs", "--bootstrap-server", cluster.bootstrap, "--alter", "--topic", "kept", *RETENTION)
-        assert again.code == 0
-        expected = described(tidelog, cluster)
-    assert tidelog("metadata", "export", str(file), "--data", str(folder)).code == 0
-    back = f"sqlite:{tmp_path}/back/metadata.sqlite"
-    assert tidelog("metadata", "import", str(file), "--metadata", back).code == 0
-    with Supervisor(folder, brokers=3, port=0, overrides=OPEN | {"metadata.store": back}) as cluster:
-        assert read_all(cluster.bootstrap) == RECORDS
-        all_in_sync(cluster.bootstrap)
-        assert described(tidelog, cluster) == expected
-        assert "retention.ms=7654321" in expected["options"]
-
-
-RETENTION = ("--add-config", "retention.ms=7654321")
+    scram_users.add(parse_address(place), [user])
+    for path in ("/delegation_token", "/delegation_token/tokens", TOKEN):
+        assert tidelog("metadata", "set", path, "{}" if path == TOKEN else "", "--metadata", place).code == 0
+    for kind, following in zip(ROUTE, [*ROUTE[1:], None], strict=True):
+        with stores.cluster(kind, place) as cluster:
+            if not expected:
+                filled(tidelog, cluster.bootstrap)
+                expected = described(tidelog, cluster.bootstrap)
+                assert expected["offsets"] == [40, 41, 42]
+                busy = tidelog("metadata", "export", str(tmp_path / "busy"), "--metadata", place)
+                refused(busy, "Broker 0 is registered: stop the cluster first.")
+            cluster.wait_for(lambda: all(len(cluster.in_sync("kept", index)) == 3 for index in range(3)))
+            assert read_all(cluster.bootstrap, records) == records
+            assert described(tidelog, cluster.bootstrap) == expected
+            records.append(b"%d" % len(records))
+            write(cluster.bootstrap, records[-1:])
+            for number in (2, 1, 0):
+                cluster.stop(number)
+        file, again = tmp_path / "memory", tmp_path / "again"
+        nodes = exported(tidelog, place, file)
+        assert TOKEN in nodes
+        assert "stored_key=" in nodes[f"{tree.USER_CONFIGS}/alice"]["data"]
+        assert any("alice" in node.get("data", "") for path, node in nodes.items() if "acl" in path)
+        assert any(json.loads(node["data"]).get("elr") for path, node in nodes.items() if path.endswith("/state"))
+        assert lasting(nodes) == (before or lasting(nodes))
+        if following is not None:
+            before = lasting(nodes)
+            if kind == "quorum":
+                stores.leave_quorum()
+            place = stores.new(following)
+            moved = tidelog("metadata", "import", str(file), "--metadata", place)
+            assert moved.code == 0, moved.err
+            assert exported(tidelog, place, again) == nodes, "the new store has the same, before anything starts"

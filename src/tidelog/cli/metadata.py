@@ -1,10 +1,13 @@
-"""`tidelog metadata`: inspects and edits the metadata tree, and moves it between stores, like zkCli on either store."""
+"""`tidelog metadata`: inspects and edits the metadata tree, like zkCli on any store, and moves it between stores.
+
+The tree of a metadata quorum is read while the cluster is stopped, and written only as a whole, into a new quorum.
+"""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,16 +23,21 @@ from tidelog.cli.options import (
 )
 from tidelog.ports import ANY_VERSION, Children, Create, Delete, MetadataStore, Node, Read, Write
 
+if TYPE_CHECKING:
+    from tidelog.shell.quorum.stopped_quorum import StoppedNode
+    from tidelog.shell.store.store_address import StoreAddress
+
 SESSION_TIMEOUT_MS = 10_000
+QUORUM = "quorum:"
 
 
 @click.group()
 def metadata() -> None:
-    """Inspect, edit, export and import cluster metadata, in SQLite or ZooKeeper.
+    """Inspect, edit, export and import cluster metadata, in SQLite, ZooKeeper or the log of a stopped quorum.
 
     The tree is that of Kafka with ZooKeeper: /controller, /brokers/ids, /brokers/topics, /config, /admin. Select the
-    store with --data (the folder of `tidelog up`), --metadata (sqlite:PATH or zookeeper://HOST:PORT/CHROOT) or --config
-    (a broker's server.properties).
+    store with --data (the folder of `tidelog up`), --metadata (sqlite:PATH, zookeeper://HOST:PORT/CHROOT, or
+    quorum:FOLDER with the folder of `tidelog up`) or --config (a broker's server.properties).
     """
 
 
@@ -40,7 +48,7 @@ def store_options(function: Function) -> Function:
     for option in (
         click.option("--config", type=file, help="A broker's server.properties."),
         zk_tls_option(),
-        click.option("--metadata", metavar="STORE", help="sqlite:PATH or zookeeper://HOST:PORT/CHROOT."),
+        click.option("--metadata", metavar="STORE", help="sqlite:PATH, zookeeper://HOST:PORT/CHROOT or quorum:FOLDER."),
         click.option("--data", type=folder, help="Folder of a cluster started by `tidelog up`."),
     ):
         function = option(function)
@@ -53,9 +61,14 @@ def open_session(given: dict[str, Any], *, create: bool = False) -> Iterator[Met
     from tidelog.shell.store.store_address import StoreUnavailable, open_store
     from tidelog.shell.store.tree_export import TreeError
 
+    place = _place(given)
+    if isinstance(place, list):
+        with _open_quorum(place, create=create) as found:
+            yield found
+        return
     try:
         store = open_store(
-            _store_address(given),
+            place,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             connection_timeout_ms=SESSION_TIMEOUT_MS,
             create=create,
@@ -70,19 +83,54 @@ def open_session(given: dict[str, Any], *, create: bool = False) -> Iterator[Met
         store.close()
 
 
-def _store_address(given: dict[str, Any]) -> Any:
+@contextmanager
+def _open_quorum(nodes: "list[StoppedNode]", *, create: bool) -> Iterator[MetadataStore]:
+    """The tree of a stopped quorum, which may only be read, or an empty one, which becomes a new quorum at the end."""
+    from tidelog.controller.tree import SKELETON
+    from tidelog.quorum.tree import Tree
+    from tidelog.shell.quorum.stopped_quorum import TreeStore, locked, read, write_new
+    from tidelog.shell.store.tree_export import TreeError
+
+    try:
+        with locked(nodes):
+            store = TreeStore(Tree(SKELETON) if create else read(nodes))
+            yield store
+            if create:
+                write_new(nodes, store.tree)
+    except TreeError as refused:
+        raise CommandFailed(str(refused)) from None
+
+
+def _place(given: dict[str, Any]) -> "StoreAddress | list[StoppedNode]":
+    """The store's address, or the nodes of a quorum."""
     from tidelog.cli.store_address import store_address_in
     from tidelog.config.broker import BrokerConfig
+    from tidelog.config.quorum import quorum_of
     from tidelog.shell.broker import load_config
+    from tidelog.shell.quorum import stopped_quorum
+    from tidelog.shell.quorum.quorum_folders import is_formatted
     from tidelog.shell.store.store_address import address_of, parse_address, secured
+    from tidelog.shell.store.tree_export import TreeError
 
     chosen = at_most_one(given, ("data", "metadata", "config"))
     if chosen is None:
         raise usage_error("One of --data, --metadata and --config is required, to select the store.")
+    if chosen == "metadata" and given["metadata"].startswith(QUORUM):
+        try:
+            return stopped_quorum.nodes_in(Path(given["metadata"].removeprefix(QUORUM)))
+        except TreeError as refused:
+            raise CommandFailed(str(refused)) from None
     if chosen == "metadata":
         return secured(parse_address(given["metadata"], "--metadata"), BrokerConfig(file_options(given[ZK_TLS])))
     if chosen == "config":
-        return address_of(load_config(given["config"]))
+        config = load_config(given["config"])
+        if not config.has_quorum:
+            return address_of(config)
+        node = stopped_quorum.node_of(quorum_of(config), config.folders)
+        copies = [str(each.absolute()) for each in given.get("replica", ())]
+        return [node, *(stopped_quorum.StoppedNode(each, [each], static=node.static) for each in copies)]
+    if is_formatted(given["data"]):
+        return stopped_quorum.nodes_in(given["data"])
     return store_address_in(given["data"])
 
 
@@ -136,6 +184,7 @@ def set_(path: str, content: str, version: int, **given: Any) -> None:
     """Write CONTENT to the node PATH, or create it; - reads stdin."""
     data = sys.stdin.buffer.read() if content == "-" else content.encode()
     with open_session(given) as store:
+        _check_writable(store)
         result = store.apply([Write(check_path(path), data, version)])
         if result.outcome == "conflict" and version == ANY_VERSION:
             result = store.apply([Create(path, data)])
@@ -144,6 +193,13 @@ def set_(path: str, content: str, version: int, **given: Any) -> None:
         raise CommandFailed(f"Node {path} {problem}; nothing was changed.")
     if result.outcome != "ok":
         raise CommandFailed("The metadata store did not answer; the node may or may not have been written.")
+
+
+def _check_writable(store: MetadataStore) -> None:
+    from tidelog.shell.quorum.stopped_quorum import TreeStore
+
+    if isinstance(store, TreeStore):
+        raise CommandFailed("The log of a metadata quorum cannot be edited; export it, and import it into a new one.")
 
 
 @metadata.command()
@@ -157,6 +213,7 @@ def rm(path: str, recursive: bool, **given: Any) -> None:
     if check_path(path) == "/":
         raise CommandFailed("The root node cannot be deleted.")
     with open_session(given) as store:
+        _check_writable(store)
         node, names = apply(store, [Read(path), Children(path)])
         if node is None:
             raise CommandFailed(f"Node {path} does not exist.")
@@ -170,12 +227,18 @@ def rm(path: str, recursive: bool, **given: Any) -> None:
 
 @metadata.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--replica",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    multiple=True,
+    help="With --config: copy of the log directory of another controller; repeatable.",
+)
 @store_options
 def export(file: Path, **given: Any) -> None:
     """Export the metadata of a stopped cluster to FILE, as JSON lines.
 
     Broker epochs are not exported, because each store numbers them itself. Therefore after an import a partition stays
-    offline until all brokers of its ISR are back.
+    offline until all brokers of its ISR are back. Of a metadata quorum a majority of the controllers is read.
     """
     from tidelog.shell.store.tree_export import export_tree
 
@@ -189,7 +252,10 @@ def export(file: Path, **given: Any) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @store_options
 def import_(file: Path, **given: Any) -> None:
-    """Import FILE, written by `export`, into an unused store."""
+    """Import FILE, written by `export`, into an unused store.
+
+    With --config of a controller, or --metadata quorum:FOLDER, a new metadata quorum begins with it.
+    """
     from tidelog.shell.store.tree_export import import_tree
 
     lines = file.read_text(encoding="utf-8").splitlines()

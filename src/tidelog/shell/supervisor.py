@@ -21,7 +21,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ProtocolViolation
 from tidelog.model import INTER_BROKER_LISTENER
-from tidelog.quorum.formatting import InitialVoter
+from tidelog.quorum.formatting import METADATA_FOLDER, InitialVoter
 from tidelog.security.added_users import User
 from tidelog.shell.blocking_frames import receive_frame
 from tidelog.shell.child import Child
@@ -147,7 +147,10 @@ class Supervisor:
     def _prepare_quorum(self) -> None:
         if not self._quorum:
             if quorum_folders.is_formatted(self.folder):
-                raise NotReady(f"The cluster in {self.folder} has a metadata quorum: start it with --metadata quorum.")
+                raise NotReady(
+                    f"The cluster in {self.folder} has a metadata quorum: start it with --metadata quorum. If its "
+                    f"metadata was moved elsewhere, remove broker-*/{METADATA_FOLDER}."
+                )
             return
         try:
             folders = {each.number: Path(each.properties()["log.dirs"]) for each in self.children}

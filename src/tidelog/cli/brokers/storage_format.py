@@ -1,7 +1,6 @@
 """What `tidelog storage` does: the directories that it describes, and those that it formats."""
 
 import os
-import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import NamedTuple
 
 from tidelog.cli.options import CommandFailed
 from tidelog.config import feature_levels
-from tidelog.config.quorum import ANY_ADDRESS, Quorum
+from tidelog.config.quorum import Quorum
 from tidelog.errors import DiskFailed, InvalidOption
 from tidelog.log.checkpoints import MetaProperties
 from tidelog.model import NO_ID
@@ -17,6 +16,7 @@ from tidelog.quorum import formatting
 from tidelog.quorum.formatting import InitialVoter
 from tidelog.quorum.snapshots import Writable
 from tidelog.security.added_users import User
+from tidelog.shell.quorum.quorum_folders import reachable_host
 from tidelog.shell.storage import Directories, look, write
 from tidelog.wire.messages.cluster.metadata_log import FeatureLevelRecord
 
@@ -135,8 +135,7 @@ def _voters(quorum: Quorum, request: Request) -> tuple[InitialVoter, ...] | None
     if request.standalone:
         if quorum.own is None:
             raise CommandFailed("You can only use --standalone on a controller.")
-        host = socket.gethostname() if quorum.own.host in ANY_ADDRESS else quorum.own.host
-        return (InitialVoter(quorum.node_id, random_id(), host, quorum.own.port),)
+        return (InitialVoter(quorum.node_id, random_id(), reachable_host(quorum.own), quorum.own.port),)
     if request.initial_controllers is not None:
         return formatting.parse_voters(request.initial_controllers)
     if quorum.is_controller and not request.no_initial_controllers:

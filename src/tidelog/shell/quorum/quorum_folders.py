@@ -6,12 +6,14 @@ the snapshot of the voters, which every folder has, so they stay the same.
 
 import errno
 import os
+import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import sample
 
 from tidelog.config import feature_levels
+from tidelog.config.quorum import ANY_ADDRESS, Address
 from tidelog.log.checkpoints import MetaProperties
 from tidelog.model import id_text
 from tidelog.quorum import formatting
@@ -43,8 +45,8 @@ def prepare(folders: Mapping[int, Path], hosts: Mapping[int, str]) -> list[Initi
         unreadable, reason = next(iter(found.unreadable.items()))
         raise NotFormatted(f"The data folder {unreadable} cannot be read: {reason}.")
     if not found.formatted:
-        voters = _drawn(sorted(folders)[: VOTERS if len(folders) >= VOTERS else 1], hosts)
-        cluster_id = id_text(_drawn_id())
+        voters = drawn_voters(folders, hosts)
+        cluster_id = id_text(drawn_id())
     else:
         first, formatted = next(iter(found.formatted.items()))
         voters = _known(first)
@@ -75,10 +77,12 @@ def listeners_of(number: int, voters: Sequence[InitialVoter]) -> list[str]:
     return [f"{LISTENER}://{voter.host}:{voter.port}" for voter in voters if voter.node_id == number]
 
 
-def _drawn(numbers: Sequence[int], hosts: Mapping[int, str]) -> list[InitialVoter]:
-    """Voters on free ports of their hosts."""
+def drawn_voters(nodes: Iterable[int], hosts: Mapping[int, str]) -> list[InitialVoter]:
+    """The voters among these nodes, on free ports of their hosts."""
+    numbers = sorted(nodes)
+    numbers = numbers[: VOTERS if len(numbers) >= VOTERS else 1]
     ports = iter(sample(PORTS, len(PORTS)))
-    return [InitialVoter(number, _drawn_id(), hosts[number], _free_port(hosts[number], ports)) for number in numbers]
+    return [InitialVoter(number, drawn_id(), hosts[number], _free_port(hosts[number], ports)) for number in numbers]
 
 
 def _free_port(host: str, ports: Iterator[int]) -> int:
@@ -93,7 +97,12 @@ def _free_port(host: str, ports: Iterator[int]) -> int:
     raise NotFormatted(f"No port of {PORTS.start} to {PORTS.stop - 1} is free on {host}.")
 
 
-def _drawn_id() -> bytes:
+def reachable_host(own: Address) -> str:
+    """The host by which others reach the controller that listens there."""
+    return socket.gethostname() if own.host in ANY_ADDRESS else own.host
+
+
+def drawn_id() -> bytes:
     """Not all zeros, and its text does not begin with '-', so that it can be an argument."""
     return b"\x01" + os.urandom(15)
 
@@ -114,7 +123,7 @@ def _known(folder: str) -> list[InitialVoter]:
 
 def _format(folder: str, cluster_id: str, number: int, voters: Sequence[InitialVoter]) -> None:
     own = [voter.directory_id for voter in voters if voter.node_id == number]
-    meta = MetaProperties(cluster_id, number, own[0] if own else _drawn_id())
+    meta = MetaProperties(cluster_id, number, own[0] if own else drawn_id())
     bootstrap = formatting.bootstrap_records(feature_levels.levels(None, {}, is_dynamic=True), ())
     records = formatting.voter_records(voters, LISTENER)
     write(folder, formatting.files(meta, bootstrap, records, time.time_ns() // 1_000_000))
