@@ -4,7 +4,7 @@ import pytest
 
 from tests.quorum.test_snapshots import loaded
 from tidelog.cli.brokers import storage_format
-from tidelog.log.checkpoints import read_meta_properties
+from tidelog.log.checkpoints import MetaProperties, format_meta_properties, read_meta_properties
 from tidelog.model import id_bytes
 from tidelog.quorum.snapshots import QuorumState
 
@@ -65,6 +65,22 @@ def test_a_standalone_controller_is_the_only_voter(node, tmp_path):
         assert (found.features["metadata.version"], found.features["transaction.version"]) == (30, 2)
         assert "kraft.version" not in found.features
         assert found.state == QuorumState(0, None)
+
+
+def test_a_brokers_directory_from_before_the_quorum_learns_the_controllers(node, tmp_path):
+    """Its meta.properties is there already. Only what is missing is written."""
+    folder = tmp_path / "a"
+    folder.mkdir()
+    own = MetaProperties(CLUSTER, 3, bytes(range(16)))
+    (folder / "meta.properties").write_bytes(format_meta_properties(own))
+    as_node_3 = {"node_id": "3", "log_dirs": str(folder)}
+    other = node("format", "-g", "-I", f"{VOTERS},3@three:9095:JEXY6aqzQY-32P5TStzaFg", **as_node_3)
+    assert (other.code, other.err.split(":")[0]) == (1, f"{folder} is formatted with another directory ID")
+    result = node("format", "-g", "-I", VOTERS, **as_node_3)
+    assert result.lines == [f"Naming the controllers in {folder}.", "All of the log directories are already formatted."]
+    assert [voter.voter_id for voter in voters(folder).state.voters] == [1, 2]
+    assert meta(folder) == own
+    assert node("format", "-g", "-I", VOTERS, **as_node_3).lines == [result.lines[1]]
 
 
 def test_the_first_controllers_are_the_same_on_every_node(node, tmp_path):

@@ -13,7 +13,7 @@ from tidelog.errors import DiskFailed, InvalidOption
 from tidelog.log.checkpoints import MetaProperties
 from tidelog.model import NO_ID
 from tidelog.quorum import formatting
-from tidelog.quorum.formatting import InitialVoter
+from tidelog.quorum.formatting import METADATA_FOLDER, InitialVoter
 from tidelog.quorum.snapshots import Writable
 from tidelog.security.added_users import User
 from tidelog.shell.quorum.quorum_folders import reachable_host
@@ -120,6 +120,8 @@ def format_directories(quorum: Quorum, folders: Sequence[str], request: Request)
         raise InvalidOption(f"SCRAM is only supported in {feature_levels.METADATA_VERSION} {release} or later.")
     found = look(folders)
     yield from _check(found, quorum, request)
+    if voters is not None and not request.standalone and quorum.metadata_folder in found.formatted:
+        yield from _name_controllers(quorum, found.formatted[quorum.metadata_folder].meta, voters)
     if not found.empty:
         yield "All of the log directories are already formatted."
         return
@@ -162,6 +164,29 @@ def _check(found: Directories, quorum: Quorum, request: Request) -> Iterator[str
         raise CommandFailed("No available log directories to format.")
 
 
+def _name_controllers(quorum: Quorum, meta: MetaProperties, voters: tuple[InitialVoter, ...]) -> Iterator[str]:
+    """A broker's directory from before the cluster had a quorum is formatted, but names no controllers yet."""
+    folder = quorum.metadata_folder
+    if Path(folder, METADATA_FOLDER).exists():
+        return
+    given = [voter.directory_id for voter in voters if voter.node_id == quorum.node_id]
+    if any(directory_id != meta.directory_id for directory_id in given):
+        raise CommandFailed(
+            f"{folder} is formatted with another directory ID: leave node {quorum.node_id} out of the initial "
+            "controllers, and add it to them once it runs."
+        )
+    yield f"Naming the controllers in {folder}."
+    files = formatting.files(meta, (), formatting.voter_records(voters, quorum.listener), time.time_ns() // 1_000_000)
+    _put(folder, {path: content for path, content in files.items() if path.startswith(METADATA_FOLDER)})
+
+
+def _put(folder: str, files: Mapping[str, bytes]) -> None:
+    try:
+        write(folder, files)
+    except (DiskFailed, OSError) as error:
+        raise CommandFailed(f"{folder} cannot be formatted: {error}") from None
+
+
 def _write(
     quorum: Quorum,
     cluster_id: str,
@@ -183,10 +208,7 @@ def _write(
             records = None if voters is None else formatting.voter_records(voters, quorum.listener)
         yield f"Formatting {kind} {folder} with {feature_levels.METADATA_VERSION} {release}."
         meta = MetaProperties(cluster_id, quorum.node_id, directory_id)
-        try:
-            write(folder, formatting.files(meta, bootstrap, records, time.time_ns() // 1_000_000))
-        except (DiskFailed, OSError) as error:
-            raise CommandFailed(f"{folder} cannot be formatted: {error}") from None
+        _put(folder, formatting.files(meta, bootstrap, records, time.time_ns() // 1_000_000))
 
 
 _KINDS = {
