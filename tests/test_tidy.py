@@ -61,7 +61,7 @@ FUNCTION_LINES, FUNCTION_LIMIT, FUNCTION_SHARE = 40, 80, 0.9
 FILE_LIMIT = 600
 FOLDER_LIMIT = 30
 
-LEFTOVER = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X]|HAC[K])\b")
+LEFTOVER = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X]|HAC[K])\b|^(<{7}|>{7}) ")
 REGISTRY = re.compile(r"index[-]url|<repositor[y]>|resolved[\"]: *\"http")
 
 LOADED_BY_NAME = {

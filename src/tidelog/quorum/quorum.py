@@ -320,7 +320,7 @@ class Quorum(Voting):
         self._outbox.ask(target, request, FETCHES, about)
 
     def _update_endpoints(self, state: Follower) -> None:
-        """Tell the leader where this voter is reached, if the set has other endpoints."""
+        """Send this voter's endpoints to the leader, if the set of voters has others."""
         about = (UPDATE, state.leader, self.epoch)
         record = self.voters.record_of(self.me.id) if self.is_voter and self.voters.directories else None
         is_other = bool(self._endpoints) and record is not None and record.endpoints != self._endpoints

@@ -43,8 +43,8 @@ class Serving:
         return [waiting.deadline for waiting in self._waiting]
 
     def find_place(self, token: int, partition: fetch.FetchPartition, standing: Standing, high_watermark: int) -> bool:
-        """Whether records can follow where the replica's log ends. Otherwise it was told to fetch a snapshot, or where
-        the logs diverge."""
+        """Whether records can follow where the replica's log ends. Otherwise the answer names a snapshot to
+        fetch, or where the logs diverge."""
         last_epoch, offset = partition.last_fetched_epoch, partition.fetch_offset
         content: dict[str, Any] = {}
         snapshot = self._replica.snapshot_for(last_epoch, offset)

@@ -39,16 +39,16 @@ VoterRequest = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterReq
 _SENTENCES = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "This controller is not the leader of the metadata quorum.",
     ErrorCode.INCONSISTENT_CLUSTER_ID: "The request is for another cluster.",
-    ErrorCode.REQUEST_TIMED_OUT: "Another change of the voters is not committed yet, or this one was not in time.",
+    ErrorCode.REQUEST_TIMED_OUT: "Another change of the voters is not committed yet, or this change timed out.",
     ErrorCode.UNSUPPORTED_VERSION: "Voters can be changed from kraft.version 1 on; upgrade the feature kraft.version.",
     ErrorCode.DUPLICATE_VOTER: "A voter with this node ID exists; remove it first.",
     ErrorCode.VOTER_NOT_FOUND: "There is no such voter, or it is the last one.",
 }
 _NOT_READY = f"Invalid upgrade of {KRAFT_VERSION} to 1 because not all of the voters support it"
 _NO_KEY = "The voter needs a node ID, a directory ID and an endpoint on the controllers' listener."
-_UNREACHABLE = "The new voter did not answer at its endpoint; check that it runs, and its listener of controllers."
+_UNREACHABLE = "The new voter did not answer; check that it is running and that its controller listener is reachable."
 _NO_VERSION = "The new voter does not support kraft.version 1."
-_BEHIND = "The new voter has not caught up with the leader within the last hour; try again once it has."
+_BEHIND = "The new voter has not caught up with the leader within the last hour; retry once it has caught up."
 
 
 @dataclass(slots=True)

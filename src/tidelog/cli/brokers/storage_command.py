@@ -24,7 +24,7 @@ CONFIG = click.option(
 def storage() -> None:
     """Format the directories of a node of a metadata quorum, or describe them.
 
-    The files are those of Kafka's tool: either formats for the other. Brokers do not use the metadata log yet.
+    The files are those of Kafka's tool: either formats for the other. Format each node before its first start.
     """
 
 

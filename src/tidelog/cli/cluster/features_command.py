@@ -25,7 +25,7 @@ def features(context: click.Context, /, **given: Any) -> None:
 
 
 @features.command()
-@click.option("--node-id", "node", type=int, help="Node to ask (default: any).")
+@click.option("--node-id", "node", type=int, help="Node to query (default: any).")
 def describe(node: int | None) -> None:
     """Describe features: supported and finalized levels."""
     from tidelog.cli.cluster.feature_actions import described

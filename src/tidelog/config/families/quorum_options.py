@@ -9,7 +9,8 @@ class QuorumOptions(Options):
     controller_quorum_voters = strings([], "All controllers as id@host:port, where they are fixed.")
     controller_quorum_bootstrap_servers = strings([], "Addresses of controllers as host:port.")
     controller_quorum_auto_join_enable = boolean(
-        False, "Whether a controller joins the quorum by itself; read by `tidelog storage` only."
+        False,
+        "Whether a controller joins the quorum by itself. Not supported: add it with `tidelog quorum add-controller`.",
     )
     metadata_log_dir = string(None, "Directory of the metadata log, by default the first of log.dirs.")
     controller_quorum_election_backoff_max_ms = integer(1000, "Maximum backoff between elections.", at_least=0)

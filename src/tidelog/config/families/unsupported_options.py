@@ -1,7 +1,7 @@
 """Options of features that Tidelog implements differently or not at all; accepted, so that Kafka's own files can be
 used.
 
-None has an effect: the timers of KRaft's quorum, its metadata log, remote storage, share and streams groups,
+None has an effect: some options of KRaft's log, remote storage, share and streams groups,
 purgatories and Java's metrics.
 """
 
