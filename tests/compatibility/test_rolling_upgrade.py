@@ -101,6 +101,9 @@ def test_brokers_are_replaced_one_by_one_and_back_until_the_level_is_finalized(c
         wait_for(lambda: "broker.refused" in log.read_text(), f"a refusal in {log}")
         load.await_more(100)
         assert all(2 not in isr for isr in topic.isrs().values())
+        capsys.readouterr()
+        assert run(["explain", "broker", "2", "--bootstrap-server", cluster.bootstrap, "--watch-ms", "0"]) == 2
+        assert f"The cluster has {TREE} 1, and the broker's version supports none" in capsys.readouterr().out
         cluster.run_current(2)
         replace(cluster, topic, load, 2)
         load.stop()

@@ -81,6 +81,10 @@ def test_a_broker_of_an_earlier_version_is_refused_with_one_sentence(founded_ear
     assert refused["reason"] == (
         "the cluster has tidelog.metadata 1, and the broker's version supports none; start a newer version"
     )
+    assert cluster.leader.controller.refused == {2: refused["reason"]}
+    cluster.brokers[2].kill()
+    cluster.settle()
+    assert cluster.leader.controller.refused == {}
 
 
 def test_a_controller_of_an_earlier_version_is_replaced_before_it_writes(founded_earlier):

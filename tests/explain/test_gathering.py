@@ -182,6 +182,13 @@ def test_codes_of_a_newer_kafka_are_no_crash():
     assert "broker.folder-offline" in problems
 
 
+def test_a_broker_that_the_controller_refuses_is_named_though_metadata_has_it_not():
+    cluster = Cluster()
+    facts = {"controller": {"leading": True, "refused": {"7": "its version is too old"}}}
+    cluster.answers[BrokerReportRequest] = BrokerReportResponse(broker_id=0, facts=json.dumps(facts))
+    assert cluster.explained() == (["broker.refused"], [])
+
+
 def test_a_broker_that_always_has_more_events_is_not_asked_for_ever():
     cluster = Cluster()
     event = ReportedEvent(number=1, wall_ms=1, kind="x", level="info", fields=json.dumps({}))

@@ -63,7 +63,7 @@ def test_an_offline_partition_reports_who_has_the_data_and_who_could_lead_withou
     finding = found(evidence(leader=-1, isr=(2,), dead=(2,), events=[gone(2, 90_000)]))["partition.offline"]
     assert finding.severity == "error"
     assert "last in-sync replicas were on broker 2" in text(finding)
-    assert "has been down for 90 s" in text(finding)
+    assert "has been down or cut off for 90 s" in text(finding)
     assert helps(finding)[0] == "Start broker 2."
     assert "elect brokers 0 and 1 instead" in helps(finding)[1]
     assert "--election-type unclean --topic t --partition 0" in helps(finding)[1]
@@ -149,7 +149,9 @@ def test_a_cleaner_that_does_not_clean():
     finding = found(given)["partition.uncleanable"]
     assert finding.says == "Broker 1 does not compact it."
     assert finding.because == ["a record without key at offset 7"]
-    assert "stop broker 1, delete its folder t-0, start it: it copies from brokers 0 and 2" in text(finding)
+    assert "Stop broker 1, delete its folder t-0, and start it: it copies the log from brokers 0 and 2." in text(
+        finding
+    )
     for broker in (0, 2):
         given.brokers[broker].facts = given.brokers[1].facts
     assert "copies" not in text(found(given)["partition.uncleanable"])
@@ -175,7 +177,7 @@ def test_a_deletion_that_waits_for_a_dead_broker_and_for_a_move():
     given = evidence(dead=(2,), deleting={"t": [2]}, moves={NAME: OngoingReassignment([0, 1, 2], [1], [])})
     (finding,) = topic_findings(given, "t")
     assert finding.kind == "topic.deletion-waits"
-    assert "Broker 2 held replicas and is down." in finding.because
+    assert "Broker 2 held replicas and is down or cut off." in finding.because
     assert any("reassignment of t-0" in fact for fact in finding.because)
     assert any("cluster unregister --bootstrap-server here:9092 --id 2" in each for each in helps(finding))
     assert "topic.deletion-waits" in {each.kind for each in diagnose(given)}
@@ -335,15 +337,40 @@ def test_a_broker_that_leads_less_than_it_should():
     assert "broker.leads-too-little" not in of_broker(evidence(leader=1, isr=(1, 2)), 0)
 
 
-def test_two_that_act_as_controller():
+def test_two_that_act_as_controller_for_a_moment_are_no_problem():
+    """The former one learns of the next one's term within 0.2 s, and writes nothing until then."""
     given = evidence()
-    given.brokers[0].facts = {"controller": {"leading": True}}
-    given.brokers[1].facts = {"controller": {"leading": False}}
-    assert [finding.kind for finding in cluster_findings(given)] == []
-    given.brokers[1].facts = {"controller": {"leading": True}}
-    (finding,) = cluster_findings(given)
-    assert (finding.severity, finding.kind) == ("warning", "cluster.two-controllers")
-    assert finding.says.startswith("Brokers 0 and 1 act as controller")
+    given.brokers[0].facts = given.brokers[1].facts = {"controller": {"leading": True}}
+    assert diagnose(given) == []
+
+
+def test_a_broker_that_is_refused_says_why_and_is_not_to_be_started_as_it_is():
+    reason = "the cluster has tidelog.metadata 1, and the broker's version supports none; start a newer version"
+    given = evidence(dead=(2,), leader=-1, isr=(2,))
+    given.brokers[2].refused = reason
+    (finding,) = broker_findings(given, given.brokers[2])
+    assert (finding.severity, finding.kind) == ("error", "broker.refused")
+    assert finding.because[0] == f"T{reason[1:]}."
+    assert "Broker 2 is refused, because of its version." in text(found(given)["partition.offline"])
+    given.partitions[NAME].isr = (0, 1)
+    given.partitions[NAME].leader = 0
+    assert "tidelog explain broker --bootstrap-server here:9092 2" in text(found(given)["partition.under-replicated"])
+
+
+def test_a_damaged_batch_is_an_error_where_it_is_read():
+    given = evidence(dead=(2,), isr=(0, 1))
+    given.brokers[0].facts = {"damaged": {"t-0": "the batch at offset 7: the checksum does not hold"}}
+    finding = found(given)["partition.damaged"]
+    assert (finding.severity, finding.says[:33]) == ("error", "Its log on broker 0 is damaged: c")
+    assert finding.because == ["The batch at offset 7: the checksum does not hold."]
+    assert helps(finding)[0] == "Start broker 2, which may have the records: the broker asks again."
+    assert "skip them (groups --reset-offsets)" in helps(finding)[1]
+    given = evidence()
+    given.brokers[1].facts = {"damaged": {"t-0": "the batch at offset 7: the checksum does not hold"}}
+    finding = found(given)["partition.damaged"]
+    assert (finding.severity, finding.says) == ("warning", "Its log on broker 1 is damaged.")
+    copy = "Stop broker 1, delete its folder t-0, and start it: it copies the log from brokers 0 and 2."
+    assert helps(finding) == [copy]
 
 
 @pytest.mark.parametrize(("epoch", "reported"), [(4, True), (5, False)])

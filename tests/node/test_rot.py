@@ -1,5 +1,7 @@
 """A bit that turned in an old segment: found when read, reported, repaired from another replica, never served."""
 
+import json
+
 import pytest
 
 from tests.node.one_broker import TOPIC_ID, OneBroker
@@ -7,6 +9,7 @@ from tidelog.errors import ErrorCode
 from tidelog.node.upkeep.integrity import RETRY_MS, TRUST_MS
 from tidelog.sim.faults import Fault
 from tidelog.wire import codec
+from tidelog.wire.messages.cluster.brokers import BrokerReportRequest
 from tidelog.wire.messages.records.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -64,6 +67,10 @@ def answer(broker, records, code=0):
     response = FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])])
     parts = codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)
     broker.give("receive", connection, [memoryview(bytearray(b"".join(parts)[4:]))])
+
+
+def reported(broker):
+    return json.loads(broker.ask(BrokerReportRequest(), version=0).facts)["damaged"]
 
 
 def kinds(broker):
@@ -138,12 +145,15 @@ def test_one_replica_after_the_other_is_asked_and_in_the_end_it_is_said_that_nob
     answer(broker, rotten[: len(good) // 3])
     assert kinds(broker) == ["log.rot", "log.unrepairable"]
     assert consumed(broker, consume(broker)) == (CORRUPT, b"")
+    why = "the batch at offset 0: the checksum does not hold; no replica could replace it"
+    assert reported(broker) == {"t-0": why}
     assert consumed(broker, consume(broker, 1)) == (0, good[len(good) // 3 :]), "what follows is read"
     assert broker.partition().log.log_end_offset == 3
     broker.passes(RETRY_MS + 1)
     assert consumed(broker, consume(broker)) == (STORAGE, b"")
     answer(broker, good)
     assert consumed(broker, consume(broker)) == (0, good)
+    assert reported(broker) == {}
 
 
 def test_what_could_not_be_written_is_asked_for_again():

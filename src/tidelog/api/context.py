@@ -237,6 +237,11 @@ class Broker(Protocol):
     def uncleanable(self) -> Mapping[TopicPartition, Failure]: ...
 
     @property
+    def damaged(self) -> Mapping[TopicPartition, str]:
+        """Replicas with batches that are damaged and could not be repaired: the first of each, and why."""
+        ...
+
+    @property
     def loading(self) -> Mapping[TopicPartition, LoadingPartition]:
         """The partitions of coordinators that do not serve yet."""
         ...

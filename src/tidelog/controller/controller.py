@@ -83,6 +83,11 @@ class Controller:
         return {topic.name: sorted(brokers) for topic, brokers in remaining.items()}
 
     @property
+    def refused(self) -> dict[int, str]:
+        """Brokers whose registration is refused, and why; known while leading."""
+        return {broker: each.reason for broker, each in self.active.term.refused.items()} if self.active else {}
+
+    @property
     def eligible(self) -> dict[str, list[list[int]]]:
         """Partitions with eligible leader replicas, or some that were: both; known while leading."""
         partitions = self.active.term.cluster.partitions() if self.active else ()

@@ -1,7 +1,7 @@
 """One term of leading the cluster: what all commands share. It begins with an election and ends with resignation."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.listeners import inter_broker_listener
@@ -18,6 +18,13 @@ from tidelog.ports import Write
 
 LOUD = 20
 """Up to so many changes of one command are log lines each; more are one line (and each is on the timeline)."""
+
+
+class Refused(NamedTuple):
+    """A registration that is refused: its broker epoch, and why."""
+
+    epoch: int
+    reason: str
 
 
 class ControllerTerm:
@@ -43,8 +50,8 @@ class ControllerTerm:
         self.pushes = Pushes(broker_id, epoch, listener, self.cluster)
         self.now = Time(0, 0)
         self.loaded = False
-        self.refused: dict[int, int] = {}
-        """Registrations that were refused, and reported, by broker: their epochs."""
+        self.refused: dict[int, Refused] = {}
+        """Registrations that are refused, by broker."""
         self.arrived: dict[Partition, None] = {}
         """Reassignments that may have come to their end."""
         self.has_requests = False

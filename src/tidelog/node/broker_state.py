@@ -186,6 +186,10 @@ class BrokerState:
         return self.authorizer is not None
 
     @property
+    def damaged(self) -> Mapping[TopicPartition, str]:
+        return self.integrity.damaged
+
+    @property
     def cluster_id(self) -> str:
         return self.membership.cluster_id
 

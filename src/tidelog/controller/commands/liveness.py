@@ -12,7 +12,7 @@ from contextlib import suppress
 from tidelog.controller import tree
 from tidelog.controller.commands.deletion import Deletions
 from tidelog.controller.commands.elections import LogEnds, elect_where_due
-from tidelog.controller.controller_term import ControllerTerm
+from tidelog.controller.controller_term import ControllerTerm, Refused
 from tidelog.controller.features import refusal
 from tidelog.controller.journal import Slices, Steps, chunks
 from tidelog.controller.leaders import Life
@@ -38,15 +38,16 @@ def read_brokers(term: ControllerTerm) -> Steps[dict[int, LiveBroker]]:
         with suppress(*tree.UNREADABLE):  # malformed registrations are ignored
             if isinstance(node, Node):
                 found[int(name)] = LiveBroker(int(name), node.created, tree.parse_registration(node.data))
-    return {id_: broker for id_, broker in found.items() if not _is_refused(term, broker)}
-
-
-def _is_refused(term: ControllerTerm, broker: LiveBroker) -> bool:
-    reason = refusal(broker.registration.features, term.cluster.features)
-    if reason is not None and term.refused.get(broker.id) != broker.epoch:
-        term.refused[broker.id] = broker.epoch
-        term.report("broker.refused", "error", broker=broker.id, epoch=broker.epoch, reason=reason)
-    return reason is not None
+    refused = {
+        id_: Refused(broker.epoch, reason)
+        for id_, broker in found.items()
+        if (reason := refusal(broker.registration.features, term.cluster.features)) is not None
+    }
+    for id_, (epoch, reason) in refused.items():
+        if id_ not in term.refused or term.refused[id_].epoch != epoch:
+            term.report("broker.refused", "error", broker=id_, epoch=epoch, reason=reason)
+    term.refused = refused
+    return {id_: broker for id_, broker in found.items() if id_ not in refused}
 
 
 def adopt(term: ControllerTerm, brokers: dict[int, LiveBroker]) -> None:

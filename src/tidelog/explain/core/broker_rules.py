@@ -49,8 +49,16 @@ def _down(evidence: Evidence, seen: BrokerEvidence) -> Finding:
             f"{len(held)} partitions have a replica on it; {len(alone)} of them have no leader that answers."
         )
     severity: Severity = "error" if alone or not held else "warning"
-    says = "It does not answer." if seen.address else "It is down."
-    return Finding(severity, "broker.down", _subject(seen), says, because, [start(evidence, seen.id)])
+    if seen.refused:
+        says = "It is refused: the other brokers treat it as dead."
+        because[0] = f"{seen.refused[:1].upper()}{seen.refused[1:]}."
+        helps = [Advice(f"Install the version of the other brokers on broker {seen.id}, and restart it.")]
+        return Finding("error", "broker.refused", _subject(seen), says, because, helps)
+    says = "It does not answer." if seen.address else "It is down or cut off."
+    helps = [start(evidence, seen.id)]
+    if not seen.address:
+        helps.append(Advice("If it runs, repair its network to the others. If it stops again, its log says why."))
+    return Finding(severity, "broker.down", _subject(seen), says, because, helps)
 
 
 def _folder(seen: BrokerEvidence, folder: LogDir) -> Iterator[Finding]:

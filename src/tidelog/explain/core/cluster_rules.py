@@ -15,12 +15,6 @@ DELETION_MS = 60_000
 def cluster_findings(evidence: Evidence) -> Iterator[Finding]:
     yield from _store(evidence)
     yield from _no_controller(evidence)
-    reports = {seen.id: seen.facts["controller"] for seen in evidence.brokers.values() if "controller" in seen.facts}
-    claims = [broker for broker, report in sorted(reports.items()) if report.get("leading")]
-    if len(claims) > 1:
-        says = f"{broker_list(claims).capitalize()} act as controller; brokers follow the one with the highest epoch."
-        helps = [Advice("It resolves by itself.")]
-        yield Finding("warning", "cluster.two-controllers", CLUSTER, says, [], helps)
 
 
 def _store(evidence: Evidence) -> Iterator[Finding]:
@@ -82,7 +76,9 @@ def deletion_finding(evidence: Evidence, topic: str) -> Finding:
     waiting = list(evidence.deleting[topic])
     dead = [broker for broker in waiting if not evidence.is_alive(broker)]
     if dead:
-        because.append(f"{broker_list(dead).capitalize()} held replicas and {'is' if len(dead) == 1 else 'are'} down.")
+        because.append(
+            f"{broker_list(dead).capitalize()} held replicas and {'is' if len(dead) == 1 else 'are'} down or cut off."
+        )
         helps.append(Advice(f"Start {broker_list(dead)}; the deletion then resumes by itself."))
         helps += [
             Advice("If it is lost for good, the deletion does without it:", f"cluster unregister --id {broker}")

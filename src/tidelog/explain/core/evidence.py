@@ -54,7 +54,8 @@ class BrokerEvidence:
     `error` is why it does not answer. `facts` are from its report, empty if it is not a Tidelog broker. `ahead_ms` is
     how far its clock is ahead of the asker's, between two bounds (Tidelog). `views` are the partitions whose leader
     epochs it showed at both looks, and that did not change. `options` are its dynamic options. `loading` are the kinds
-    of coordinators ("groups", "transactions") that answered both times that they load their partition.
+    of coordinators ("groups", "transactions") that answered both times that they load their partition. `refused` is
+    why the controller refuses its registration (Tidelog).
     """
 
     id: int
@@ -68,6 +69,7 @@ class BrokerEvidence:
     views: Mapping[TopicPartition, View] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     loading: Sequence[str] = ()
+    refused: str = ""
     report_error: ErrorCode = ErrorCode.NONE
     """Why there are no facts; UNSUPPORTED_VERSION of Apache Kafka."""
 

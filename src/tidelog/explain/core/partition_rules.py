@@ -1,6 +1,6 @@
 """Rules about partitions. Each rule detects one problem."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tidelog.errors import ErrorCode
 from tidelog.explain.core import HANGING_AFTER_MINUTES
@@ -216,25 +216,47 @@ def not_led_by_preferred(evidence: Evidence, partition: PartitionEvidence) -> It
 
 
 def uncleanable(evidence: Evidence, partition: PartitionEvidence) -> Iterator[Finding]:
-    facts = {
-        broker: evidence.brokers[broker].facts.get("uncleanable", {})
-        for broker in partition.replicas
-        if broker in evidence.brokers
-    }
-    reasons = {
-        broker: reasons_of_broker[str(partition.name)]
-        for broker, reasons_of_broker in facts.items()
-        if str(partition.name) in reasons_of_broker
-    }
+    reasons = _reported(evidence, partition, "uncleanable")
     sound = [broker for broker in partition.isr if broker not in reasons]
     for broker, reason in reasons.items():
         says = f"Broker {broker} does not compact it."
         helps = [Advice("Fix the cause; the broker retries every minute.")]
         if sound:
-            source = broker_list(sound)
-            copy = f"stop broker {broker}, delete its folder {partition.name}, start it: it copies from {source}"
-            helps.append(Advice(f"If its copy is damaged, {copy}."))
-        yield Finding("warning", "partition.uncleanable", _subject(partition), says, [str(reason)], helps)
+            helps.append(Advice(f"If its copy is damaged: {_copy_again(partition, broker, sound)}"))
+        yield Finding("warning", "partition.uncleanable", _subject(partition), says, [reason], helps)
+
+
+def damaged(evidence: Evidence, partition: PartitionEvidence) -> Iterator[Finding]:
+    """Bytes that changed on a disk after they were written, and that no other replica could replace."""
+    batches = _reported(evidence, partition, "damaged")
+    silent = [broker for broker in partition.replicas if not evidence.is_alive(broker)]
+    sound = [broker for broker in partition.isr if broker not in batches and broker not in silent]
+    for broker, batch in batches.items():
+        leads = broker == partition.leader
+        helps = []
+        if silent:
+            helps.append(Advice(f"Start {broker_list(silent)}, which may have the records: the broker asks again."))
+        if not leads and sound:
+            helps.append(Advice(_copy_again(partition, broker, sound)))
+        if leads:
+            skip = "If no replica has them, they are lost; let consumers skip them (groups --reset-offsets)."
+            helps.append(Advice(f"If {broker_list(silent)} cannot be started: {skip}" if silent else skip))
+        says = f"Its log on broker {broker} is damaged{': consumers that read there get errors' if leads else ''}."
+        severity: Severity = "error" if leads else "warning"
+        because = [f"{batch[:1].upper()}{batch[1:]}."]
+        yield Finding(severity, "partition.damaged", _subject(partition), says, because, helps)
+
+
+def _reported(evidence: Evidence, partition: PartitionEvidence, fact: str) -> dict[int, str]:
+    """What brokers report about their replicas of the partition."""
+    facts = {broker: evidence.brokers[broker].facts for broker in partition.replicas if broker in evidence.brokers}
+    name = str(partition.name)
+    return {broker: str(each[fact][name]) for broker, each in facts.items() if name in each.get(fact, {})}
+
+
+def _copy_again(partition: PartitionEvidence, broker: int, sound: Sequence[int]) -> str:
+    folder, source = partition.name, broker_list(sound)
+    return f"Stop broker {broker}, delete its folder {folder}, and start it: it copies the log from {source}."
 
 
 def long_transactions(_evidence: Evidence, partition: PartitionEvidence) -> Iterator[Finding]:
@@ -270,6 +292,7 @@ RULES = (
     moving,
     not_led_by_preferred,
     uncleanable,
+    damaged,
     long_transactions,
 )
 

@@ -5,13 +5,15 @@ from tidelog.explain.core.finding import Advice, duration, size
 
 
 def why_silent(evidence: Evidence, broker: int) -> str:
-    """Why the broker counts as down, and since when."""
+    """Why the broker counts as down, and since when. A broker that is cut off from the others looks the same."""
+    if broker in evidence.brokers and evidence.brokers[broker].refused:
+        return f"Broker {broker} is refused, because of its version."
     gone_ms = evidence.gone_for_ms(broker)
     if gone_ms is not None:
-        return f"Broker {broker} has been down for {duration(gone_ms)}."
+        return f"Broker {broker} has been down or cut off for {duration(gone_ms)}."
     seen = evidence.brokers.get(broker)
     if seen is None or not seen.address:
-        return f"Broker {broker} is down."
+        return f"Broker {broker} is down or cut off."
     return f"Broker {broker} is registered at {seen.address}, but does not answer."
 
 
@@ -75,6 +77,8 @@ def start(evidence: Evidence, broker: int) -> Advice:
     seen = evidence.brokers.get(broker)
     if seen is not None and seen.address:
         return Advice(f"Start broker {broker}, or restart it if it hangs.")
+    if seen is not None and seen.refused:
+        return Advice("See that broker:", f"explain broker {broker}")
     return Advice(f"Start broker {broker}.")
 
 

@@ -104,6 +104,7 @@ def _add_settings(evidence: Evidence) -> Steps[None]:
     evidence.unanswered += _undescribed(of_topics, "topic", "min.insync.replicas and throttles are not known")
     for partition in evidence.partitions.values():
         partition.elr = partition.last_known = ()
+    refused: dict[int, str] = {}
     for broker, seen in evidence.brokers.items():
         of_broker = answers.get(broker, Answer())
         evidence.unanswered += _undescribed(of_broker, "broker", "throttles are not known")
@@ -116,9 +117,10 @@ def _add_settings(evidence: Evidence) -> Steps[None]:
                 known.elr, known.last_known = elr, last_known
         deleting: Mapping[str, Sequence[int]] = controller.get("deletions", {})
         evidence.deleting = {**evidence.deleting, **deleting}
-    # A deletion may wait for a broker that no partition and no registration names.
-    for broker in chain.from_iterable(evidence.deleting.values()):
-        evidence.brokers.setdefault(broker, BrokerEvidence(broker))
+        refused |= {int(id_): reason for id_, reason in controller.get("refused", {}).items()}
+    # A deletion may wait for a broker that no partition and no registration names; metadata has no refused ones.
+    for broker in chain(*evidence.deleting.values(), refused):
+        evidence.brokers.setdefault(broker, BrokerEvidence(broker)).refused = refused.get(broker, "")
 
 
 def _describe(kind: int, names: Iterable[str], options: Sequence[str]) -> DescribeConfigsRequest:

@@ -15,7 +15,7 @@ from tidelog.log.examination import Fault, Verdict
 from tidelog.log.integrity import Unsound, mark_sound, record_verdict, splice
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
-from tidelog.model import NO_LEADER, Time
+from tidelog.model import NO_LEADER, Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
 from tidelog.partition.partition import Partition
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -81,6 +81,18 @@ class Integrity:
 
     def __repr__(self) -> str:
         return f"<Integrity {len(self._examining)} examined, {len(self.repairs)} faults>"
+
+    @property
+    def damaged(self) -> dict[TopicPartition, str]:
+        """Replicas with batches that could not be repaired so far: the first of each, and why."""
+        lasting = (repair for repair in self.repairs.values() if repair.retry_at is not None)
+        found: dict[TopicPartition, str] = {}
+        for repair in sorted(lasting, key=lambda repair: repair.fault.offset):
+            if repair.damaged.is_current:
+                why = "there was no room for its repair" if repair.unwritten else "no replica could replace it"
+                first = f"the batch at offset {repair.fault.offset}: {repair.fault.reason}; {why}"
+                found.setdefault(repair.damaged.partition.name, first)
+        return found
 
     def start(self, now: Time) -> None:
         self.alarm.set(now.mono + TRUST_MS)
