@@ -5,8 +5,10 @@ import json
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from deltalake import DeltaTable
+from google.protobuf.message_factory import GetMessageClass
 
 from tests.spark import schema_registry
 from tests.spark.records import create, send
@@ -15,6 +17,7 @@ from tidelog.spark.pipelines import replay
 from tidelog.spark.pipelines.lake import PIPELINE
 from tidelog.spark.pipelines.plan import Plan, WrongOption
 from tidelog.spark.pipelines.running import run
+from tidelog.spark.values.proto_schema import Schema as ProtoSchema
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +38,11 @@ def record(*fields):
 
 FIRST = record(("id", "long"), ("country", "string"), ("tags", {"type": "array", "items": "string"}))
 SECOND = record(("id", "int"), ("country", ["null", "string"]), ("more", "double"))
+PROTO = """
+syntax = "proto3"; package shop;
+enum Kind { NEW = 0; PAID = 1; }
+message Order { int64 id = 1; Kind kind = 2; repeated string tags = 3; }
+"""
 SCHEMA = {
     "type": "object",
     "title": "Order",
@@ -89,10 +97,37 @@ def test_a_topic_of_json_schema_becomes_a_table(spark, tides, registry, client, 
     assert rows[2]._malformed.endswith("no JSON")
 
 
+def test_a_topic_of_protobuf_becomes_a_table(spark, tides, registry, client, tmp_path):
+    """Written by confluent-kafka's serializer, also with a later schema, whose column a Delta table takes in."""
+    topic = create(tides, "protobuf")
+    later = PROTO.replace("repeated", "double amount = 4; repeated")
+    for text, count in ((PROTO, 20), (later, 1)):
+        order = GetMessageClass(ProtoSchema(text)._pool.FindMessageTypeByName("shop.Order"))
+        subject = topic if text == PROTO else f"{topic}-later"
+        number = client.register_schema(f"{subject}-value", Schema(text, "PROTOBUF"))
+        # The serializer registers descriptors, which a real registry turns into text, and the stub does not.
+        write = ProtobufSerializer(order, client, {"subject.name.strategy": lambda *_: "descriptors"})
+        where, frame = SerializationContext(topic, MessageField.VALUE), b"\0" + number.to_bytes(4, "big")
+        written = [frame + write(order(id=n, tags=["a"] * (n % 3)), where)[5:] for n in range(count)]
+        send(tides.bootstrap, topic, [*written, b"no frame"])
+        more = {} if text == PROTO else {"subject": f"{topic}-later-value", "evolve": "add"}
+        table = fill(
+            spark, tides, tmp_path, registry, topic=topic, values="protobuf", **{"message": "shop.Order", **more}
+        )
+    rows = DeltaTable(table).to_pyarrow_table().sort_by("_offset").to_pylist()
+    assert [row["id"] for row in rows] == [*range(20), None, 0, None]
+    assert [row["tags"] for row in rows[:20]] == [["a"] * (n % 3) for n in range(20)]
+    assert (rows[0]["kind"], rows[0]["amount"], rows[21]["amount"]) == ("NEW", None, 0.0)
+    assert [row["_malformed"] for row in rows if row["id"] is None] == [b"no frame".hex()] * 2
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"values": "protobuf"}, "option 'values' is json, avro, json-schema, not 'protobuf'"),
+        ({"values": "xml"}, "option 'values' is json, avro, protobuf, json-schema, not 'xml'"),
+        ({"message": "A"}, "option 'message' is for values=protobuf, not for values=json"),
+        ({"values": "protobuf"}, "the registry has no schema of .*-value"),
+        ({"values": "protobuf", "subject": "orders", "message": "A"}, "has no message 'A'; expected one of shop.Order"),
         ({"evolve": "all"}, "option 'evolve' is add, or left out, not 'all'"),
         ({"evolve": "add", "format": "parquet"}, "option 'evolve' is for Delta"),
         ({"evolve": "add"}, "option 'evolve' requires option 'schema' for values=json"),
@@ -105,6 +140,7 @@ def test_a_topic_of_json_schema_becomes_a_table(spark, tides, registry, client, 
 )
 def test_wrong_options_are_named(spark, tides, registry, client, tmp_path, options, told):
     client.register_schema("texts", Schema(json.dumps(SCHEMA), "JSON"))
+    client.register_schema("orders", Schema(PROTO, "PROTOBUF"))
     topic = create(tides, "wrong")
     with pytest.raises(WrongOption, match=told):
         fill(spark, tides, tmp_path, **{"topic": topic, "registry": registry, **options})

@@ -31,9 +31,9 @@ def mock(monkeypatch):
     client = SchemaRegistryClient.new_client({"url": "mock://"})
     monkeypatch.setattr(registry, "_new_client", lambda _: client)
     monkeypatch.setattr(registry, "_kept_client", lambda _: client)
-    registry.avro.cache_clear()
+    registry.written.cache_clear()
     yield client
-    registry.avro.cache_clear()
+    registry.written.cache_clear()
 
 
 def written(client, schema, rows):
@@ -43,7 +43,9 @@ def written(client, schema, rows):
 
 def found(values, wanted):
     access = RegistryAccess.of("mock://", {})
-    rows, bad = columns(pa.array(values, pa.binary()), wanted, lambda number: registry.avro(access, number))
+    rows, bad = columns(
+        pa.array(values, pa.binary()), wanted, lambda number: registry.written(access, registry.AVRO, number)
+    )
     rows.validate(full=True)
     return rows.to_pylist(), bad.tolist()
 
@@ -90,8 +92,8 @@ def test_a_slice_and_references_are_decoded(mock):
     frame = b"\0" + number.to_bytes(4, "big")
     values = pa.array([b"before", frame + bytes([4, 2, 6, 4, 2, 8, 0]), b"behind"], pa.binary()).slice(1, 1)
     access = RegistryAccess.of("mock://", {})
-    kind = registry.avro(access, number)
-    rows, bad = columns(values, kind.arrow, lambda _: kind)
+    kind = registry.written(access, registry.AVRO, number)
+    rows, bad = columns(values, kind.record.arrow, lambda _: kind)
     assert rows.to_pylist() == [{"id": 2, "price": {"sum": 3}, "all": [{"sum": 1}, {"sum": 4}]}]
     assert not bad.any()
     wider = pa.struct(
@@ -102,6 +104,55 @@ def test_a_slice_and_references_are_decoded(mock):
     )
     rows, _ = columns(values, wider, lambda _: kind)
     assert rows.to_pylist() == [{"price": {"sum": 3.0, "currency": None}, "all": [{"sum": 1}, {"sum": 4}]}]
+
+
+def test_values_of_protobuf_are_rows_by_the_message_that_each_names(mock):
+    """Messages have places in their file: the first one, one behind it, one inside another one."""
+    money = 'syntax = "proto3"; package money; message Money { int64 units = 1; }'
+    mock.register_schema("money", Schema(money, "PROTOBUF"))
+    text = """
+    syntax = "proto3"; package shop; import "money.proto";
+    message Other { int64 id = 1; }
+    message Order { int32 id = 1; money.Money price = 2; map<string, int32> counts = 3; message Line { int32 id = 1; } }
+    """
+    number = mock.register_schema("shop", Schema(text, "PROTOBUF", [SchemaReference("money.proto", "money", 1)]))
+    wider = mock.register_schema(
+        "wide", Schema('syntax = "proto3"; package shop; message Order { int64 id = 7; }', "PROTOBUF")
+    )
+    frame, later = b"\0" + number.to_bytes(4, "big"), b"\0" + wider.to_bytes(4, "big")
+    order = b"\x08\x05\x12\x02\x08\x09\x1a\x05\x0a\x01a\x10\x01"
+    values = [
+        frame + b"\x02\x02" + order,  # one place: 1
+        frame + b"\0" + b"\x08\x05",  # the first message: another one
+        frame + b"\x04\x02\x00" + b"\x08\x05",  # two places: inside the order
+        later + b"\0" + b"\x38\x06",
+        later + b"\x02\0" + b"\x38\x07",
+        *(frame + each for each in (b"", b"\x02", b"\x03", b"\x02\x02\x0f", b"\xff" * 12)),
+    ]
+    wanted = pa.struct(
+        [
+            ("id", pa.int64()),
+            ("price", pa.struct([("units", pa.float64())])),
+            ("counts", pa.map_(pa.string(), pa.int64())),
+        ]
+    )
+
+    def found(message):
+        access = RegistryAccess.of("mock://", {})
+        decoded = columns(
+            pa.array(values, pa.binary()),
+            wanted,
+            lambda schema: registry.written(access, registry.PROTOBUF, schema, message),
+        )
+        decoded[0].validate(full=True)
+        return decoded[0].to_pylist(), decoded[1].tolist()
+
+    rows, bad = found("shop.Order")
+    assert rows[0] == {"id": 5, "price": {"units": 9.0}, "counts": [("a", 1)]}
+    assert rows[3:5] == [{"id": 6, "price": None, "counts": None}, {"id": 7, "price": None, "counts": None}]
+    assert bad == [False, True, True, False, False, *[True] * 5]
+    assert found("shop.Order.Line")[0][2] == {"id": 5, "price": None, "counts": None}
+    assert found("shop.Nothing")[1] == [True] * len(values)
 
 
 def test_only_promotions_of_avro_change_a_type():

@@ -124,6 +124,8 @@ def schema_of(spark: Any, plan: Plan, known: Record | None) -> Any:
 
 def check_format(plan: Plan) -> None:
     """WrongOption for a format that there is not, or that does not fit other options."""
+    if plan["message"] and plan["values"] != "protobuf":
+        raise WrongOption(f"option 'message' is for values=protobuf, not for values={plan['values']}")
     if plan["evolve"] not in ("", ADD):
         raise WrongOption(f"option 'evolve' is {ADD}, or left out, not {plan['evolve']!r}")
     if plan["evolve"] and plan["format"] != "delta":
@@ -163,18 +165,19 @@ def _number(plan: Plan, name: str) -> int:
 
 
 PIPELINE = Pipeline(
-    "A topic of JSON or Avro as a table of Delta Lake, Parquet or Iceberg.",
+    "A topic of JSON, Avro or Protobuf as a table of Delta Lake, Parquet or Iceberg.",
     {
         "topic": Option(None, "Topic to read."),
         "path": Option(None, "Folder or URI of the table; all executors must have access to it."),
         "format": Option("delta", "Table format: delta, parquet or iceberg."),
         "partition": Option("", "Partition columns, separated by ';': carrier; day=date(time_hour)."),
-        "values": Option("json", "Format of values: json, or avro or json-schema with a registry's schemas."),
+        "values": Option("json", "Format of values: json, or avro, protobuf or json-schema with a registry's schemas."),
         "schema": Option("", "DDL, or a .json file with a JSON or Spark schema (default: inferred)."),
         "evolve": Option("", "add: new columns of the schema are added to a Delta table at a start."),
         "registry": Option("", "URL of the schema registry; its API is Confluent's."),
         "registry-config": Option("", "File with options of confluent-kafka's SchemaRegistryClient."),
         "subject": Option("", "Subject of the schema in the registry (default: TOPIC-value)."),
+        "message": Option("", "Protobuf: full name of the message (default: the first of the schema)."),
         "dead": Option("", "Topic of values that do not match the schema (default: rows with _malformed)."),
         "compact": Option("20", "Delta: merge small files after this many batches; 0 disables merging."),
         "target": Option("128", "Delta: target size of merged files in MiB."),
@@ -182,5 +185,5 @@ PIPELINE = Pipeline(
         "batch": Option("", "Maximum records of a micro-batch (default: no limit)."),
     },
     stages,
-    fixed=("topic", "format", "partition", "values", "dead"),
+    fixed=("topic", "format", "partition", "values", "message", "dead"),
 )

@@ -68,11 +68,20 @@ def _rows_of_text(records: Any, schema: Any, text: Any, kept: Sequence[str]) -> 
 
 
 def _avro_rows(plan: Plan, records: Any, schema: Any, kept: Sequence[str]) -> Any:
+    access = _access(plan)
+    return _decoded(records, schema, kept, lambda number: registry.written(access, registry.AVRO, number))
+
+
+def _protobuf_rows(plan: Plan, records: Any, schema: Any, kept: Sequence[str]) -> Any:
+    access, message = _access(plan), plan["message"] or _first_message(plan)
+    return _decoded(records, schema, kept, lambda number: registry.written(access, registry.PROTOBUF, number, message))
+
+
+def _decoded(records: Any, schema: Any, kept: Sequence[str], schema_of: Callable[[int], Any]) -> Any:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
     _check_names(schema)
-    access = _access(plan)
     own = StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in OWN.items()))
     found = StructType([*schema.fields, *own, *(records.schema[name] for name in kept)])
     wanted, whole = to_arrow_schema(schema, timezone="UTC"), to_arrow_schema(found, timezone="UTC")
@@ -84,7 +93,7 @@ def _avro_rows(plan: Plan, records: Any, schema: Any, kept: Sequence[str]) -> An
 
         for batch in batches:
             values = batch.column("value")
-            rows, bad = columns(values, pa.struct(list(wanted)), lambda number: registry.avro(access, number))
+            rows, bad = columns(values, pa.struct(list(wanted)), schema_of)
             malformed = [values[row].as_py().hex() if is_bad else None for row, is_bad in enumerate(bad.tolist())]
             places = [batch.column(name) for name in PLACE]
             more = [pa.array(malformed, pa.string()), *(batch.column(name) for name in kept)]
@@ -99,22 +108,58 @@ def _avro_schema(spark: Any, plan: Plan, kept: str) -> Any:
     def find() -> Any:
         from pyspark.sql.pandas.types import from_arrow_type
 
-        from tidelog.spark.values.avro_schema import UnsupportedSchema, parse
+        from tidelog.spark.values.avro_schema import UnsupportedSchema
 
-        text, references = _registered(plan, registry.AVRO)
         try:
-            return from_arrow_type(parse(text, references).arrow)
+            return from_arrow_type(registry.avro(_registered(plan, registry.AVRO)).arrow)
         except UnsupportedSchema as error:
             raise WrongOption(f"option 'subject': {error}") from None
 
     return resolve(spark, plan, kept, find)
 
 
+def _protobuf_schema(spark: Any, plan: Plan, kept: str) -> Any:
+    def find() -> Any:
+        from pyspark.sql.pandas.types import from_arrow_type
+
+        from tidelog.spark.values.proto_schema import UnsupportedSchema
+
+        schema = _messages(plan)
+        names = list(schema.names().values())
+        name = plan["message"] or next(iter(names), "")
+        if name not in names:
+            raise WrongOption(
+                f"option 'message': the schema has no message {name!r}; expected one of {', '.join(names)}"
+            )
+        try:
+            return from_arrow_type(schema.message(name).arrow)
+        except UnsupportedSchema as error:
+            raise WrongOption(f"option 'subject': {error}") from None
+
+    return resolve(spark, plan, kept, find)
+
+
+def _messages(plan: Plan) -> Any:
+    from tidelog.spark.values.proto_schema import UnsupportedSchema
+
+    found = _registered(plan, registry.PROTOBUF)
+    if find_spec("grpc_tools") is None:
+        raise WrongOption("values=protobuf requires grpcio-tools: pip install 'tidelog[registry]'")
+    try:
+        return registry.protobuf(found)
+    except UnsupportedSchema as error:
+        raise WrongOption(f"option 'subject': {error}") from None
+
+
+def _first_message(plan: Plan) -> str:
+    return next(iter(_messages(plan).names().values()), "")
+
+
 def _json_schema(spark: Any, plan: Plan, kept: str) -> Any:
     def find() -> Any:
         from pyspark.errors import PySparkException
 
-        text, _ = _registered(plan, registry.JSON)
+        text = _registered(plan, registry.JSON).text
         try:
             return of_json_schema(json.loads(text))
         except (ValueError, KeyError, TypeError, PySparkException) as error:
@@ -123,8 +168,8 @@ def _json_schema(spark: Any, plan: Plan, kept: str) -> Any:
     return resolve(spark, plan, kept, find)
 
 
-def _registered(plan: Plan, kind: str) -> tuple[str, tuple[str, ...]]:
-    """The newest schema of the topic's subject, and what it refers to."""
+def _registered(plan: Plan, kind: str) -> registry.Schema:
+    """The newest schema of the topic's subject."""
     subject = plan["subject"] or f"{plan['topic']}-value"
     try:
         found = registry.latest(_access(plan), subject)
@@ -134,7 +179,7 @@ def _registered(plan: Plan, kind: str) -> tuple[str, tuple[str, ...]]:
         raise WrongOption(f"option 'subject': the registry has no schema of {subject}; give option 'schema'")
     if found.kind != kind:
         raise WrongOption(f"option 'values' is {plan['values']}, but the schema of {subject} is one of {found.kind}")
-    return found.text, found.references
+    return found
 
 
 def _access(plan: Plan) -> RegistryAccess:
@@ -158,5 +203,6 @@ def _check_names(schema: Any) -> None:
 VALUES: Mapping[str, Values] = {
     "json": Values(resolve, _json_rows),
     "avro": Values(_avro_schema, _avro_rows),
+    "protobuf": Values(_protobuf_schema, _protobuf_rows),
     "json-schema": Values(_json_schema, _framed_json_rows),
 }

@@ -5,13 +5,15 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from tidelog.spark.values.avro_schema import Record, UnsupportedSchema, parse
+from tidelog.spark.values import avro_schema, proto_schema
+from tidelog.spark.values.registered import Avro, Protobuf, Written
 
 KEPT_SCHEMAS = 1_000
 """Topics have few; values that are no values of the registry may name any."""
 NOT_FOUND = 404
 AVRO = "AVRO"
 JSON = "JSON"
+PROTOBUF = "PROTOBUF"
 
 
 class RegistryFailed(Exception):
@@ -34,7 +36,18 @@ class Schema(NamedTuple):
     kind: str
     """AVRO, JSON or PROTOBUF."""
     text: str
-    references: tuple[str, ...]
+    references: tuple[tuple[str, str], ...]
+    """Names and texts of what it uses, each behind what it uses itself."""
+
+
+def avro(schema: Schema) -> avro_schema.Record:
+    """The columns of a schema of Avro. UnsupportedSchema if it has none."""
+    return avro_schema.parse(schema.text, (text for _, text in schema.references))
+
+
+def protobuf(schema: Schema) -> proto_schema.Schema:
+    """The messages of a schema of Protobuf. UnsupportedSchema if it is invalid."""
+    return proto_schema.Schema(schema.text, schema.references)
 
 
 def latest(access: RegistryAccess, subject: str) -> Schema | None:
@@ -47,14 +60,16 @@ def latest(access: RegistryAccess, subject: str) -> Schema | None:
 
 
 @lru_cache(KEPT_SCHEMAS)
-def avro(access: RegistryAccess, number: int) -> Record | None:
-    """The columns of the schema with this ID, which never changes; None if there is none, or if it is not of Avro or
-    not supported."""
+def written(access: RegistryAccess, kind: str, number: int, message: str = "") -> Written | None:
+    """How values with this ID of a schema, which never changes, are decoded; of Protobuf, those of this message. None
+    if there is no such schema of this kind, or it is not supported."""
     client = _kept_client(access)
     found = _asked(access, client, lambda: client.get_schema(number))
+    if found is None or found.kind != kind:
+        return None
     try:
-        return parse(found.text, found.references) if found is not None and found.kind == AVRO else None
-    except UnsupportedSchema:
+        return Avro(avro(found)) if kind == AVRO else Protobuf(protobuf(found), message)
+    except (avro_schema.UnsupportedSchema, proto_schema.UnsupportedSchema):
         return None
 
 
@@ -85,15 +100,15 @@ def _kept_client(access: RegistryAccess) -> Any:
 
 
 def _complete(client: Any, schema: Any) -> Schema:
-    references: dict[tuple[str, int], str] = {}
+    references: dict[tuple[str, int], tuple[str, str]] = {}
     _collect(client, schema, references)
     return Schema(schema.schema_type or AVRO, schema.schema_str, tuple(references.values()))
 
 
-def _collect(client: Any, schema: Any, found: dict[tuple[str, int], str]) -> None:
+def _collect(client: Any, schema: Any, found: dict[tuple[str, int], tuple[str, str]]) -> None:
     for each in schema.references or ():
         place = each.subject, each.version
         if place not in found:
             referenced = client.get_version(*place).schema
             _collect(client, referenced, found)
-            found[place] = referenced.schema_str
+            found[place] = each.name, referenced.schema_str
