@@ -100,11 +100,13 @@ class FetchToken(NamedTuple):
 
 
 class Connect(NamedTuple):
-    """Open a connection; the node chose its (negative) number. Answered by `connected` or `connect_failed`."""
+    """Open a connection; the node chose its (negative) number. Answered by `connected` or `connect_failed`. `listener`
+    is the one it leads to, by whose options TLS is used."""
 
     connection: int
     host: str
     port: int
+    listener: str = ""
 
 
 REFUSED = "refused"

@@ -25,7 +25,7 @@ class LoggingIn:
             lambda *_: Endpoint("REPLICATION", "SASL_PLAINTEXT", "other", 9094),
             self.effects,
             30_000,
-            lambda: (mechanism, client_exchange(mechanism, "brokers", "b secret", "nonce")),
+            {"REPLICATION": lambda: (mechanism, client_exchange(mechanism, "brokers", "b secret", "nonce"))},
         )
         self.peers.send(PeerRequest(OTHER, CreateTopicsRequest(), OWNER, TOKEN), 7, 0)
         self.peers.connected(-1, 0)

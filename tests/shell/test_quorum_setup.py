@@ -4,6 +4,7 @@ import pytest
 
 from tests.ports import free_ports
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.families.security_options import STANDARD_AUTHORIZER
 from tidelog.errors import InvalidOption
 from tidelog.log.checkpoints import MetaProperties
 from tidelog.quorum.formatting import METADATA_FOLDER
@@ -93,20 +94,50 @@ def test_a_damaged_snapshot_of_the_voters_is_one_sentence(tmp_path):
         quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1"))
 
 
+def test_what_is_not_supported_is_refused(tmp_path):
+    with pytest.raises(InvalidOption, match="a node that is a controller only"):
+        QuorumNode(options(tmp_path, process_roles="controller", listeners="CONTROLLER://127.0.0.1:9093"))
+
+
+PLAIN = {"sasl.mechanism.controller.protocol": "PLAIN", "sasl.enabled.mechanisms": "PLAIN"}
+MAP = "listener.security.protocol.map"
+ONLY_USERS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_node="p";'
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
+        ({MAP: "PLAINTEXT:PLAINTEXT"}, "CONTROLLER has no protocol in listener.security.protocol.map; add CONTROLLER:"),
+        ({MAP: "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"}, "ssl.keystore.location: a TLS listener needs a key store"),
         (
-            {"process_roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093"},
-            "a node that is a controller only",
+            {MAP: "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"},
+            "sasl.mechanism.controller.protocol: GSSAPI is not supported",
         ),
-        ({"authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}, "SASL and authorizers"),
-        ({"listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"}, "TLS between brokers and contr"),
+        (
+            {MAP: "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT", **PLAIN},
+            "plain.sasl.jaas.config is missing: SASL/PLAIN needs a JAAS login",
+        ),
+        (
+            {
+                MAP: "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+                **PLAIN,
+                "listener.name.controller.plain.sasl.jaas.config": ONLY_USERS,
+            },
+            "with which nodes log in to each other: username is missing",
+        ),
+        (
+            {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"},
+            "super.users: brokers connect to each other as User:ANONYMOUS (PLAINTEXT), which may not do that; add it to",
+        ),
     ],
 )
-def test_what_is_not_supported_is_refused(tmp_path, given, problem):
-    with pytest.raises(InvalidOption, match=problem):
-        QuorumNode(options(tmp_path, **given))
+def test_security_that_cannot_work_is_one_sentence(tmp_path, capfd, given, problem):
+    config = options(tmp_path)
+    formatted = quorum_folders.prepare({1: tmp_path}, {1: "127.0.0.1"})
+    assert formatted
+    assert run_broker(BrokerConfig({**config.properties, **given})) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert problem in line
 
 
 def test_there_is_no_store_to_open(tmp_path):

@@ -73,7 +73,7 @@ def assert_works(folder, host="127.0.0.1"):
     config = BrokerConfig({"listeners": "SASL_SSL://127.0.0.1:0", "node.id": "0", **folder.options()})
     between = listeners.inter_broker_listener(config)
     served = TlsListeners(config, EventLogger(""))
-    server, client = served.server(between).context, served.client()
+    server, client = served.server(between).context, served.client(between)
     assert server.verify_mode == ssl.CERT_REQUIRED
     assert served.server("SASL_SSL").context.verify_mode == ssl.CERT_NONE
     incoming, outgoing = (ssl.MemoryBIO(), ssl.MemoryBIO()), (ssl.MemoryBIO(), ssl.MemoryBIO())

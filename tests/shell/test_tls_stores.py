@@ -15,6 +15,7 @@ from tests.shell.authority import Authority, Recorder, as_text, config, server_c
 from tidelog.client.options import ClientOptions
 from tidelog.config.alter import check_broker
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
+from tidelog.model import INTER_BROKER_LISTENER
 from tidelog.shell.connections import tls
 from tidelog.shell.connections.key_stores import MOST_ROUNDS
 from tidelog.shell.connections.tls_listeners import TlsListeners
@@ -331,10 +332,10 @@ def test_a_broker_whose_own_stores_do_not_trust_each_other_does_not_start(tmp_pa
 def test_the_connections_to_other_brokers_use_a_new_store_too(tmp_path):
     mine = Authority(tmp_path)
     served, recorder = listeners(mine)
-    before = served.client()
+    before = served.client(INTER_BROKER_LISTENER)
     mine.store("broker", "127.0.0.1", "localhost", common_name="broker")
     served._looked_at = 0.0
-    assert served.client() is not before
+    assert served.client(INTER_BROKER_LISTENER) is not before
     assert "tls.reloaded" in recorder.kinds
 
 

@@ -1,6 +1,8 @@
 """Clusters of the kit whose brokers are a metadata quorum."""
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.waiting import wait_for
 from tidelog.shell.transport import Producer
@@ -46,13 +48,14 @@ def test_a_controller_without_network_is_replaced_and_comes_back(cluster):
     send(cluster, 30)
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"metadata": "disk"}, "expected 'sqlite' or 'quorum'"),
-        ({"metadata": "quorum", "secure": True}, "cannot be used"),
-    ],
-)
-def test_another_store_is_refused(given, problem):
-    with pytest.raises(ValueError, match=problem):
-        Cluster(**given)
+def test_another_store_is_refused():
+    with pytest.raises(ValueError, match="expected 'sqlite' or 'quorum'"):
+        Cluster(metadata="disk")
+
+
+def test_a_secured_quorum_needs_a_password():
+    with Cluster(brokers=1, metadata="quorum", secure=True) as secured:
+        admin = AdminClient(secured.client_options)
+        admin.create_topics([NewTopic("s", 1, 1)])["s"].result(30)
+        with pytest.raises(KafkaException):
+            AdminClient({**secured.client_options, "sasl.password": "wrong"}).list_topics(timeout=2)

@@ -58,12 +58,14 @@ BY_BROKERS_SINCE = 4
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
-def authorize(request: Any, context: Context) -> Verdict | None:
-    """None if the request may be served as it is."""
+def authorize(request: Any, context: Context, *, of_controller: bool = False) -> Verdict | None:
+    """None if the request may be served as it is. `of_controller`: it came on a listener of controllers."""
     access = context.access
     if access is None:
         return None
     guard, api, is_audited = _APIS[request.__key__]
+    if of_controller:
+        guard = CONTROLLER_GUARDS.get(request.__key__, guard)
     verdict = None if guard is None else guard(request, Caller(context, access, api))
     if not is_audited or (verdict is not None and verdict.request is None):
         return verdict
@@ -480,6 +482,9 @@ GUARDS: dict[int, Guard | None] = {
     10001: on_cluster(CLUSTER_ACTION),
 }
 """By API key; an API that is missing is served to nobody. None: open to everyone, or guarded by its handler."""
+
+CONTROLLER_GUARDS = {1: on_cluster(CLUSTER_ACTION)}
+"""Those of APIs that are another request on a listener of controllers: Fetch is that of the metadata log."""
 
 _APIS = {key: (guard, SCHEMAS[key].name, key in AUDITED) for key, guard in GUARDS.items()}
 """(guard, name, whether the changes that it requests are logged)."""

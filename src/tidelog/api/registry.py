@@ -147,7 +147,9 @@ CONTROLLER_APIS: dict[int, Api] = {
     api.key: api
     for api in (
         _api(1, "Cluster CLUSTER_ACTION", _QUORUM, low=18, advertised_low=18),  # Fetch, of the metadata log
+        _api(17, "none", "security.sasl:handshake", caller="sasl"),  # SaslHandshake
         _api(18, "none"),  # ApiVersions
+        _api(36, "none", "security.sasl:authenticate", caller="sasl"),  # SaslAuthenticate
         _api(52, "Cluster CLUSTER_ACTION", _QUORUM),  # Vote
         _api(53, "Cluster CLUSTER_ACTION", _QUORUM),  # BeginQuorumEpoch
         _api(54, "Cluster CLUSTER_ACTION", _QUORUM),  # EndQuorumEpoch
@@ -162,6 +164,9 @@ CONTROLLER_APIS: dict[int, Api] = {
     )
 }
 """What is served on the listeners of controllers, and there only."""
+
+OF_QUORUM = frozenset(key for key, api in CONTROLLER_APIS.items() if f"{api.module}:{api.function}" == _QUORUM)
+"""What nodes and administrators request of the quorum itself there: nothing that a broker forwards for its client."""
 
 
 def handler(api: Api) -> Callable[[Any, Any], Any]:

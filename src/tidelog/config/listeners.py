@@ -1,8 +1,8 @@
 """The listeners that a broker opens and advertises, from `listeners`, `advertised.listeners` and related options.
 
 Brokers use a listener of their own, never the clients': if the configuration names none, one is added on the first
-listener's host, with a port derived from the first listener's, so that a firewall rule can name it. Listeners of KRaft
-controllers are left out.
+listener's host, with a port derived from the first listener's, so that a firewall rule can name it. Listeners of
+controllers are apart: they are opened with a metadata quorum only.
 """
 
 import re
@@ -57,6 +57,35 @@ def of_controllers(config: BrokerConfig) -> tuple[Endpoint, ...]:
 def advertised_by_controllers(config: BrokerConfig) -> tuple[Endpoint, ...]:
     """Those of `advertised.listeners`."""
     return tuple(_parsed(config, "advertised.listeners", config.advertised_listeners or [], controllers=True))
+
+
+def opened(config: BrokerConfig) -> tuple[Endpoint, ...]:
+    """All listeners to open: those of `bound`, and those of this node's controller where there is a metadata quorum."""
+    return (*bound(config), *(of_controllers(config) if config.has_quorum else ()))
+
+
+def among_nodes(config: BrokerConfig) -> dict[str, str]:
+    """The listeners by which this node reaches others, with their protocols: that between brokers, and with a metadata
+    quorum that of the controllers, which it need not open itself."""
+    name = inter_broker_listener(config)
+    found = {each.listener: each.security for each in bound(config) if each.listener == name}
+    if config.has_quorum and config.controller_listener_names:
+        controllers = config.controller_listener_names[0]
+        found[controllers] = _protocol_of_controllers(config, controllers)
+    return found
+
+
+def _protocol_of_controllers(config: BrokerConfig, name: str) -> str:
+    """As in Kafka, it is PLAINTEXT unless listener.security.protocol.map is set, which must then have it."""
+    protocols = _protocols(config)
+    if "listener.security.protocol.map" not in config.explicit:
+        protocols.setdefault(name, "PLAINTEXT")
+    if name not in protocols:
+        raise InvalidOption(
+            f"controller.listener.names: {name} has no protocol in listener.security.protocol.map; add {name}:PROTOCOL "
+            "there"
+        )
+    return protocols[name]
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:

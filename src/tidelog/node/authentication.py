@@ -10,6 +10,7 @@
 """
 
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from struct import Struct
 
 from tidelog.api.context import Context
@@ -19,7 +20,7 @@ from tidelog.effects import Close, Deferred, Effect, Event, Send, SetFrameLimit
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
 from tidelog.security.access_tokens import FindKey
-from tidelog.security.sasl import Accounts, Exchange, Failed, LoggedIn, SaslListener, between_brokers, client
+from tidelog.security.sasl import Accounts, Exchange, Failed, LoggedIn, SaslListener, Side, among_nodes, client
 from tidelog.wire.codec import API_VERSIONS
 from tidelog.wire.messages.security.sasl import (
     SaslAuthenticateRequest,
@@ -201,14 +202,19 @@ def sasl_listeners(
         each.listener: SaslListener(
             listeners.options_of(config, each.listener), accounts, entropy, secret, find_key=find_key, now=now
         )
-        for each in listeners.bound(config)
+        for each in listeners.opened(config)
         if each.security.startswith("SASL")
     }
 
 
-def sasl_login(
+def sasl_logins(
     config: BrokerConfig, entropy: Callable[[int], bytes], own_token: Callable[[], str]
-) -> Callable[[], tuple[str, Generator[bytes, bytes, None]]] | None:
-    """How this broker logs in to others (`sasl.client`); None where brokers do not use SASL among themselves."""
-    between = between_brokers(config)
-    return None if between is None else lambda: client(between, entropy, own_token())
+) -> dict[str, Callable[[], tuple[str, Generator[bytes, bytes, None]]]]:
+    """How this node logs in to others (`sasl.client`), by the listener that it reaches them by; none without SASL."""
+    return {name: partial(_log_in, side, entropy, own_token) for name, side in among_nodes(config).items()}
+
+
+def _log_in(
+    side: Side, entropy: Callable[[int], bytes], own_token: Callable[[], str]
+) -> tuple[str, Generator[bytes, bytes, None]]:
+    return client(side, entropy, own_token())

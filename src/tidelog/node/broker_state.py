@@ -37,6 +37,7 @@ from tidelog.node.own_token import OwnToken
 from tidelog.node.peers import Forwarding
 from tidelog.node.producer_ids import ProducerIdBlocks
 from tidelog.node.quorum.member import QuorumMember
+from tidelog.node.quorum.sasl_salts import SaslSalts
 from tidelog.node.quotas import Quotas
 from tidelog.node.replicas import HeldReplicas
 from tidelog.node.store import StoreCalls
@@ -132,6 +133,7 @@ class BrokerState:
         self.quotas = Quotas(config, stopwatch)
         self.levels: Mapping[str, str] = {}
         self.configs = self._config_mirror(store)
+        self._salts = SaslSalts(self.sasl.values(), store.submit, entropy)
         self.tokens = TokenMirror(store.submit, config.delegation_token_secret_key)
         self.producer_ids = ProducerIdBlocks(self.broker_id, store.submit, self._ids_came, self._mono_ms)
         self.forwarding = Forwarding(effects)
@@ -273,6 +275,8 @@ class BrokerState:
         requests at once."""
         self.configs.start()
         self.tokens.start()
+        if self.quorum is not None:
+            self._salts.start()
         if self.acls is None:
             self.membership.start(session)
         else:
@@ -308,7 +312,8 @@ class BrokerState:
         """Whom the name logs in by SCRAM."""
         if by_token:
             return self.tokens.table.account(MECHANISMS[mechanism], name, self.now.wall)
-        credential = parse_credential(self.configs.user(name).get(mechanism, ""))
+        known = self.configs.user(name) if self.quorum is None else self.quorum.credentials(name)
+        credential = parse_credential(known.get(mechanism, ""))
         return None if credential is None else Account(name, credential)
 
     def leader_of(self, partition: TopicPartition, office: TopicPartition, epoch: int) -> int | None:

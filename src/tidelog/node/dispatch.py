@@ -20,7 +20,7 @@ from tidelog.api import registry
 from tidelog.api.authorization import authorize
 from tidelog.api.context import Access, Broker, Context, Pending
 from tidelog.api.parts import MAY_BE_LARGE, MOST_ENTRIES, at_once, merge, part, parts, splitting
-from tidelog.api.registry import APIS, CONTROLLER_APIS, Api
+from tidelog.api.registry import APIS, CONTROLLER_APIS, OF_QUORUM, Api
 from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, PutBack, Retain, Send
 from tidelog.errors import DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import Time
@@ -282,7 +282,7 @@ class Dispatch:
             [],
             None,
             connection.authentication,
-            self._access(connection),
+            self._access(connection, header.api_key),
             from_broker=self._sends_as_broker(connection, header.client_id),
         )
 
@@ -296,21 +296,25 @@ class Dispatch:
         """`Context.from_broker`. Clients that use the inter-broker listener, too, have other names; with an authorizer
         a name is not enough."""
         if connection.listener in self._controllers:
-            return True
+            return self._access(connection) is None
         if connection.listener != self._inter_broker:
             return False
         return not self._is_shared or (is_id_of_broker(client_id) and self._access(connection) is None)
 
-    def _access(self, connection: Connection) -> Access | None:
+    def _access(self, connection: Connection, key: int | None = None) -> Access | None:
         """What the connection's principal may do; None where it may do everything. A broker may: it forwards what
-        clients requested, which their own broker authorized."""
+        clients requested, which their own broker authorized. What is requested of the quorum itself is not forwarded,
+        and authorized as Kafka's controllers do it, whoever requests it."""
         authorizer = self._authorizer
         if authorizer is None or connection is SELF:
             return None
         access = connection.access
         if access is None or access.principal != connection.principal:
             access = connection.access = authorizer.access(connection.principal, connection.peer)
-        return None if connection.listener == self._inter_broker and access.is_broker else access
+        of_controller = connection.listener in self._controllers
+        if not access.is_broker or not (of_controller or connection.listener == self._inter_broker):
+            return access
+        return access if of_controller and key in OF_QUORUM else None
 
     def send_to_self(self, key: int, version: int, request: Any, owner: str, token: int, now: Time) -> None:
         """Serve a request of this broker to itself, without a socket."""
@@ -337,7 +341,7 @@ class Dispatch:
         if handle is None:
             api = self._apis(context.listener)[key]
             handle = self._handlers[key, is_to_controller] = registry.handler(api)
-        verdict = None if context.access is None else authorize(request, context)
+        verdict = None if context.access is None else authorize(request, context, of_controller=is_to_controller)
         if verdict is None:
             return begun(handle(request, context))
         if verdict.refusal is not None:

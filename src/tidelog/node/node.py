@@ -32,7 +32,7 @@ from tidelog.errors import ProtocolViolation
 from tidelog.log.examination import Verdict
 from tidelog.model import GROUP_TOPIC, NO_EPOCH, TRANSACTION_TOPIC, Endpoint, Time
 from tidelog.node import fetching, isr_proposals, large_requests, verifying
-from tidelog.node.authentication import sasl_login
+from tidelog.node.authentication import sasl_logins
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
@@ -125,7 +125,7 @@ class Node:
             self._endpoint,
             self._out,
             config.request_timeout_ms,
-            sasl_login(config, entropy, lambda: broker.own_token.text),
+            sasl_logins(config, entropy, lambda: broker.own_token.text),
             dict.fromkeys(QUORUM_OWNERS, quorum.request_timeout_ms) if quorum is not None else {},
         )
         self.upkeep = Upkeep(broker, disk, self._effects, self._out)

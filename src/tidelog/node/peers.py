@@ -4,9 +4,9 @@ A channel is a connection to one broker for one owner (a fetcher, the ISR, the c
 answer of one kind never holds up another. An answer that cannot come is handed down as None. A broker sends requests
 to itself the same way, without a socket.
 
-Where brokers use SASL among themselves, a channel logs in before it is used, and again before its session ends
-(KIP-368): with the first request after `REAUTHENTICATED_AT` of it. After a failed login there is no connection to that
-broker for a while, which doubles with each failure.
+Where the listener that a channel leads to has SASL, the channel logs in before it is used, and again before its session
+ends (KIP-368): with the first request after `REAUTHENTICATED_AT` of it. After a failed login there is no connection to
+that broker for a while, which doubles with each failure.
 """
 
 from collections import deque
@@ -79,6 +79,8 @@ class Channel:
     open: bool = False
     exchange: Generator[bytes, bytes, None] | None = None
     """While this broker logs in."""
+    login: Login | None = None
+    """How it logs in, if it must."""
     login_due: int | None = None
     """When it must log in again (monotonic ms)."""
     queue: deque[tuple[Any, int, int]] = field(default_factory=deque)
@@ -104,7 +106,7 @@ class Answer(NamedTuple):
 
 class Peers:
     """All channels of a broker. `find` gives where a broker is reached by an owner's requests, None while that is not
-    known. `login` is given where brokers use SASL among themselves. `timeouts` are those of owners with their own, in
+    known. `logins` are those of the listeners with SASL, by name. `timeouts` are those of owners with their own, in
     milliseconds."""
 
     def __init__(
@@ -113,11 +115,11 @@ class Peers:
         find: Callable[[int, str], Endpoint | None],
         effects: list[Effect],
         timeout_ms: int,
-        login: Login | None = None,
+        logins: Mapping[str, Login] = {},
         timeouts: Mapping[str, int] = {},
     ) -> None:
         self._client_id = client_id
-        self._login = login
+        self._logins = logins
         self._find = find
         self._effects = effects
         self._timeout_ms = timeout_ms
@@ -153,10 +155,10 @@ class Peers:
         if endpoint is None or (failures is not None and now < failures.until):
             return None
         self._last_connection -= 1
-        channel = Channel(target, owner, self._last_connection)
+        channel = Channel(target, owner, self._last_connection, login=self._logins.get(endpoint.listener))
         self._channels[target, owner] = channel
         self._by_connection[channel.connection] = channel
-        self._effects.append(Connect(channel.connection, endpoint.host, endpoint.port))
+        self._effects.append(Connect(channel.connection, endpoint.host, endpoint.port, endpoint.listener))
         return channel
 
     def _send(self, channel: Channel, request: Any, version: int, token: int, now: int) -> None:
@@ -174,16 +176,16 @@ class Peers:
         if channel is None:
             self._effects.append(Close(connection))
             return
-        if self._login is None:
+        if channel.login is None:
             self._open(channel, now)
         else:
             self._begin_login(channel, now)
 
     def _begin_login(self, channel: Channel, now: int) -> None:
         """Requests that are sent already are answered first; those that come wait for the login."""
-        assert self._login is not None
+        assert channel.login is not None
         channel.open, channel.login_due = False, None
-        mechanism, channel.exchange = self._login()
+        mechanism, channel.exchange = channel.login()
         self._send(channel, SaslHandshakeRequest(mechanism=mechanism), 1, LOGIN, now)
 
     def _open(self, channel: Channel, now: int) -> None:

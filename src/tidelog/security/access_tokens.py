@@ -246,7 +246,7 @@ def check(config: BrokerConfig) -> None:
 def providers(config: BrokerConfig) -> dict[str, BrokerConfig]:
     """The URLs of the keys that a broker needs, each with the options of the first listener that names it."""
     found: dict[str, BrokerConfig] = {}
-    for each in listeners.bound(config):
+    for each in listeners.opened(config):
         if each.security.startswith("SASL"):
             own = listeners.options_of(config, each.listener)
             if MECHANISM in own.sasl_enabled_mechanisms:

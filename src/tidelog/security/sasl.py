@@ -79,7 +79,7 @@ class SaslListener:
         self.failure_delay_ms = config.connection_failed_authentication_delay_ms
         self._accounts = accounts
         self._entropy = entropy
-        self._secret = secret or entropy(32)
+        self.secret = secret or entropy(32)
         self._passwords = _login(config, PLAIN).users if PLAIN in self.mechanisms else {}
         self._verifier = (
             access_tokens.Verifier(config.of_mechanism(OAUTHBEARER)) if OAUTHBEARER in self.mechanisms else None
@@ -113,7 +113,7 @@ class SaslListener:
             if not text:
                 raise Failed(f"Authentication failed: {name} not specified")
         known = self._passwords.get(user)
-        right = hmac.compare_digest(password.encode(), (known or self._secret.hex()).encode())
+        right = hmac.compare_digest(password.encode(), (known or self.secret.hex()).encode())
         if known is None or not right:
             raise Failed("Authentication failed: Invalid username or password")
         if authorization_id not in {"", user}:
@@ -124,7 +124,7 @@ class SaslListener:
         mechanism = scram.MECHANISMS[name]
         nonce = b64encode(self._entropy(scram.NONCE_BYTES)).decode()
         try:
-            account, answer = yield from scram.server(mechanism, partial(self._accounts, name), nonce, self._secret)
+            account, answer = yield from scram.server(mechanism, partial(self._accounts, name), nonce, self.secret)
             return LoggedIn(account.user, answer, account.expires_at, account.by_token)
         except scram.Refused as refused:
             reason = str(refused) or f"invalid credentials with SASL mechanism {name}"
@@ -164,28 +164,46 @@ def check(config: BrokerConfig) -> None:
             access_tokens.check(own)
 
 
-def between_brokers(config: BrokerConfig) -> BrokerConfig | None:
-    """The options of the listener between brokers, if they use SASL among themselves."""
-    name = listeners.inter_broker_listener(config)
-    if any(each.listener == name and each.security.startswith("SASL") for each in listeners.bound(config)):
-        return config.of_listener(name)
-    return None
+class Side(NamedTuple):
+    """How a node logs in to others by one listener: the options of the listener, the mechanism, and the option that
+    names it."""
+
+    config: BrokerConfig
+    mechanism: str
+    option: str
+
+
+def among_nodes(config: BrokerConfig) -> dict[str, Side]:
+    """The node's side of the listeners by which it reaches others, of those with SASL, by name."""
+    between = listeners.inter_broker_listener(config)
+    return {
+        name: _side(config.of_listener(name), is_between=name == between)
+        for name, protocol in listeners.among_nodes(config).items()
+        if protocol.startswith("SASL")
+    }
+
+
+def _side(own: BrokerConfig, *, is_between: bool) -> Side:
+    if is_between:
+        return Side(own, own.sasl_mechanism_inter_broker_protocol, "sasl.mechanism.inter.broker.protocol")
+    return Side(own, own.sasl_mechanism_controller_protocol, "sasl.mechanism.controller.protocol")
 
 
 def client(
-    config: BrokerConfig, entropy: Callable[[int], bytes], own_token: str = ""
+    side: Side, entropy: Callable[[int], bytes], own_token: str = ""
 ) -> tuple[str, Generator[bytes, bytes, None]]:
-    """The mechanism, and a broker's side of logging in to another; `config` is that of the listener between brokers.
-    `own_token` is its access token for OAUTHBEARER. InvalidOption if the options cannot work."""
-    mechanism, user, password = _own_login(config)
-    password = own_token if mechanism == OAUTHBEARER else password
-    return mechanism, client_exchange(mechanism, user, password, b64encode(entropy(scram.NONCE_BYTES)).decode())
+    """The mechanism, and a node's side of logging in to another. `own_token` is its access token for OAUTHBEARER.
+    InvalidOption if the options cannot work."""
+    user, password = _own_login(side)
+    password = own_token if side.mechanism == OAUTHBEARER else password
+    nonce = b64encode(entropy(scram.NONCE_BYTES)).decode()
+    return side.mechanism, client_exchange(side.mechanism, user, password, nonce)
 
 
-def own_user(config: BrokerConfig, own_token: str = "") -> str:
-    """The user as which a broker logs in to others; `config` is that of the listener between brokers. Others take the
-    subject of its access token for its name."""
-    mechanism, user, _ = _own_login(config)
+def own_user(side: Side, own_token: str = "") -> str:
+    """The user as which a node logs in to others. Others take the subject of its access token for its name."""
+    user, _ = _own_login(side)
+    config, mechanism = side.config, side.mechanism
     if mechanism != OAUTHBEARER:
         return user
     claim = config.of_mechanism(mechanism).sasl_oauthbearer_sub_claim_name
@@ -196,11 +214,12 @@ def own_user(config: BrokerConfig, own_token: str = "") -> str:
 
 
 def options_of_own_token(config: BrokerConfig) -> BrokerConfig | None:
-    """The options of a broker that logs in to others by OAUTHBEARER, as they hold for this; None for other brokers."""
-    between = between_brokers(config)
-    if between is None or between.sasl_mechanism_inter_broker_protocol != OAUTHBEARER:
+    """The options of a node that logs in to others by OAUTHBEARER, as they hold for this; None for other nodes. It has
+    one token: where it is used between brokers and for controllers, the options between brokers count."""
+    side = next((each for each in among_nodes(config).values() if each.mechanism == OAUTHBEARER), None)
+    if side is None:
         return None
-    own = between.of_mechanism(OAUTHBEARER)
+    own = side.config.of_mechanism(OAUTHBEARER)
     if own.sasl_login_callback_handler_class not in {None, *_LOGIN_HANDLERS}:
         raise InvalidOption(
             f"oauthbearer.sasl.login.callback.handler.class: {own.sasl_login_callback_handler_class} is not supported; "
@@ -211,20 +230,20 @@ def options_of_own_token(config: BrokerConfig) -> BrokerConfig | None:
     return own
 
 
-def _own_login(config: BrokerConfig) -> tuple[str, str, str]:
-    """(mechanism, user, password); without the last two for OAUTHBEARER."""
-    mechanism = config.sasl_mechanism_inter_broker_protocol
+def _own_login(side: Side) -> tuple[str, str]:
+    """(user, password); empty for OAUTHBEARER."""
+    mechanism = side.mechanism
     if mechanism not in SUPPORTED:
-        raise InvalidOption(
-            f"sasl.mechanism.inter.broker.protocol: {mechanism} is not supported; expected {', '.join(SUPPORTED)}"
-        )
-    login = _login(config, mechanism)
+        raise InvalidOption(f"{side.option}: {mechanism} is not supported; expected {', '.join(SUPPORTED)}")
+    login = _login(side.config, mechanism)
     if mechanism == OAUTHBEARER:
-        return mechanism, "", ""
+        return "", ""
     try:
-        return mechanism, login.options["username"], login.options["password"]
+        return login.options["username"], login.options["password"]
     except KeyError as missing:
-        raise InvalidOption(f"sasl.jaas.config of {mechanism} between brokers: {missing.args[0]} is missing") from None
+        raise InvalidOption(
+            f"sasl.jaas.config of {mechanism}, with which nodes log in to each other: {missing.args[0]} is missing"
+        ) from None
 
 
 def client_exchange(

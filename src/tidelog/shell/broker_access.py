@@ -18,27 +18,38 @@ from tidelog.shell.connections import tls
 from tidelog.shell.log_dir_lock import CannotStart
 
 
-def check(config: BrokerConfig, store: MetadataStore, own_token: str) -> None:
-    """InvalidOption if the principal of this broker could not be allowed what brokers request of each other."""
-    principal, protocol = _own_principal(config, own_token)
-    if principal is None:
-        raise InvalidOption("ssl.principal.mapping.rules: no rule matches the subject of this broker's own certificate")
-    if not may_be_broker(config, principal, AclIndex(_cluster_acls(store))):
-        raise InvalidOption(
-            f"super.users: brokers connect to each other as {principal} ({protocol}), which may not do that; add it to "
-            "super.users, or give it CLUSTER_ACTION on the cluster with kafka-acls, or choose how brokers log in with "
-            "security.inter.broker.protocol"
-        )
+def check(config: BrokerConfig, store: MetadataStore | None, own_token: str) -> None:
+    """InvalidOption if the principal of this node could not be allowed what nodes request of each other. Without a
+    store the metadata is in a quorum: no node has rules before its controllers serve each other."""
+    index = AclIndex([] if store is None else _cluster_acls(store))
+    opened = {each.listener for each in listeners.opened(config)}
+    for name, protocol in listeners.among_nodes(config).items():
+        principal = _own_principal(config, name, protocol, own_token)
+        if principal is None:
+            raise InvalidOption(
+                "ssl.principal.mapping.rules: no rule matches the subject of this broker's own certificate"
+            )
+        # Whether a listener that others open takes certificates is not known here: they refuse, and log it.
+        if name in opened and not may_be_broker(config, principal, index):
+            raise InvalidOption(_refusal(config, name, principal, protocol, has_acls=store is not None))
 
 
-def _own_principal(config: BrokerConfig, own_token: str) -> tuple[str | None, str]:
-    """(this broker as others know it, the protocol between brokers)."""
-    between = listeners.inter_broker_listener(config)
-    protocol = next(each.security for each in listeners.bound(config) if each.listener == between)
-    own = listeners.options_of(config, between)
+def _refusal(config: BrokerConfig, name: str, principal: str, protocol: str, *, has_acls: bool) -> str:
+    controllers = name in config.controller_listener_names
+    who = "nodes connect to controllers" if controllers else "brokers connect to each other"
+    option = "listener.security.protocol.map" if controllers else "security.inter.broker.protocol"
+    others = " or give it CLUSTER_ACTION on the cluster with kafka-acls," if has_acls else ""
+    return (
+        f"super.users: {who} as {principal} ({protocol}), which may not do that; add it to super.users,{others} or "
+        f"choose how they log in with {option}"
+    )
+
+
+def _own_principal(config: BrokerConfig, name: str, protocol: str, own_token: str) -> str | None:
+    """This node as others know it that it reaches by the listener."""
     if protocol.startswith("SASL"):
-        return f"User:{sasl.own_user(own, own_token)}", protocol
-    return (tls.own_principal(own) if protocol == "SSL" else tls.ANONYMOUS), protocol
+        return f"User:{sasl.own_user(sasl.among_nodes(config)[name], own_token)}"
+    return tls.own_principal(listeners.options_of(config, name)) if protocol == "SSL" else tls.ANONYMOUS
 
 
 def _cluster_acls(store: MetadataStore) -> list[Binding]:

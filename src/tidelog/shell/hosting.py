@@ -21,6 +21,7 @@ from tidelog.controller.features import founding
 from tidelog.errors import CorruptLog
 from tidelog.model import Endpoint, Time, id_text
 from tidelog.node.node import Node
+from tidelog.node.quorum.sasl_salts import BYTES as SALT_BYTES
 from tidelog.ports import Change, Create, MetadataStore, Operation, Read, StoreResult
 from tidelog.ports import Node as StoreNode
 from tidelog.security import sasl
@@ -119,7 +120,7 @@ class HostedBroker:
         cluster_id = quorum.cluster_id if quorum is not None else _cluster_id(_store_of(thread), config)
         has_sasl = any(endpoint.security.startswith("SASL") for endpoint, _ in bound)
         if config.authorizer_class_name:
-            broker_access.check(config, _store_of(thread), own_token)
+            broker_access.check(config, None if thread is None else thread.store, own_token)
         log_dir_lock.check_identity(cluster_id, config.node_id, os.urandom)
         homes = zip(config.folders, disk.folders, strict=False)  # the metadata log may have a folder of its own
         node = self.node = Node(
@@ -131,7 +132,11 @@ class HostedBroker:
             directories={
                 folder: log_dir_lock.directories[home] for folder, home in homes if home in log_dir_lock.directories
             },
-            sasl_secret=_shared(_store_of(thread), tree.SASL_SALTS, b64encode(os.urandom(32))) if has_sasl else b"",
+            sasl_secret=(
+                _shared(thread.store, tree.SASL_SALTS, b64encode(os.urandom(SALT_BYTES)))
+                if has_sasl and thread is not None
+                else b""
+            ),
             certificates=tls,
             jwks=token_keys.load(),
             own_token=own_token,
@@ -254,13 +259,11 @@ def _bind(config: BrokerConfig, stack: ExitStack) -> list[tuple[Endpoint, socket
     """Every listener with its socket; port 0 is replaced by the bound port."""
     bound: list[tuple[Endpoint, socket.socket]] = []
     inter_broker = listeners.inter_broker_listener(config)
-    controllers = listeners.of_controllers(config) if config.has_quorum else ()
-    for endpoint in (*listeners.bound(config), *controllers):
+    for side in sasl.among_nodes(config).values():
+        sasl.client(side, os.urandom)
+    for endpoint in listeners.opened(config):
         if endpoint.security.startswith("SASL"):
-            own = listeners.options_of(config, endpoint.listener)
-            if endpoint.listener == inter_broker:
-                sasl.client(own, os.urandom)
-            sasl.check(own)
+            sasl.check(listeners.options_of(config, endpoint.listener))
         try:
             sock = acceptor.bind(endpoint.host, endpoint.port, config.socket_listen_backlog_size)
         except OSError as error:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from tidelog.client import properties as client_properties
 from tidelog.client.options import ClientOptions
 from tidelog.config import properties
+from tidelog.config.broker import BrokerConfig
 from tidelog.config.families.security_options import STANDARD_AUTHORIZER
 from tidelog.errors import InvalidOption
 from tidelog.model import INTER_BROKER_LISTENER
@@ -37,6 +38,7 @@ ONLY_OWNER = 0o077
 """The umask of processes of a secured cluster: the metadata store holds credentials, too."""
 
 _BETWEEN = f"listener.name.{INTER_BROKER_LISTENER.lower()}"
+_PROTOCOLS = BrokerConfig.OPTIONS["listener.security.protocol.map"].default
 _LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 _DECIDED_BY_LISTENERS = (
     "listeners",
@@ -64,9 +66,14 @@ class SecureFolder:
     def exists(self) -> bool:
         return self.folder.exists()
 
-    def options(self) -> dict[str, str]:
-        """The options of every broker."""
+    def options(self, controllers: str = "") -> dict[str, str]:
+        """The options of every broker. `controllers` is their listener, where the brokers keep the metadata."""
+        of_controllers = {
+            "listener.security.protocol.map": f"{_PROTOCOLS},{controllers}:SSL",
+            f"listener.name.{controllers.lower()}.ssl.client.auth": "required",
+        }
         return {
+            **(of_controllers if controllers else {}),
             "security.inter.broker.protocol": "SSL",
             "sasl.enabled.mechanisms": ",".join(sorted(scram.MECHANISMS)),
             **{

@@ -292,9 +292,9 @@ class Server:
             self._dialer.cancel(number)
 
     def _connect(self, effect: Connect) -> None:
-        """Dial, and where brokers use TLS among themselves, shake hands."""
+        """Dial, and where the listener uses TLS, shake hands."""
         number = effect.connection
-        context = self._tls.client()
+        context = self._tls.client(effect.listener)
 
         def dialed(sock: socket.socket | str) -> None:
             if isinstance(sock, str):

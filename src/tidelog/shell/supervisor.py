@@ -60,7 +60,7 @@ class Supervisor:
 
     `overrides` are options of every broker. `report` is called with a line whenever a broker ends unexpectedly. With
     `secure` the cluster uses a `SecureFolder`. `users` are added to the metadata store at each start. With `quorum` the
-    brokers keep the metadata themselves.
+    brokers keep the metadata themselves; then `users` can be added at the first start only.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Supervisor:
         if self.security is not None:
             self.security.check(overrides or {})
             for child in self.children:
-                secure_child(child, self.security)
+                secure_child(child, self.security, quorum=quorum)
         self._started_at: dict[int, float] = {}
         self._client_security: Security | None = None
 
@@ -132,29 +132,36 @@ class Supervisor:
             raise
 
     def _prepare(self) -> None:
-        """Create what the folder of a secured cluster lacks, and add users to the metadata store."""
-        self._prepare_quorum()
-        if self.security is None:
-            if SecureFolder(self.folder).exists:
-                raise NotReady(f"The cluster in {self.folder} is secured: start it with --secure.")
+        """Create what the folder of a secured cluster lacks, and add users to the metadata store, or to the folders of
+        a new quorum."""
+        if self.security is None and SecureFolder(self.folder).exists:
+            raise NotReady(f"The cluster in {self.folder} is secured: start it with --secure.")
+        if not self._quorum and quorum_folders.is_formatted(self.folder):
+            raise NotReady(
+                f"The cluster in {self.folder} has a metadata quorum: start it with --metadata quorum. If its "
+                f"metadata was moved elsewhere, remove broker-*/{METADATA_FOLDER}."
+            )
+        own: list[User] = []
+        if self.security is not None:
+            self.security.prepare([host for child in self.children for host in _hosts(child)])
+            own = [self.security.administrator()]
+        if self._quorum:
+            self._prepare_quorum([*own, *self._users])
+        else:
             self._add_users(self._users)
-            return
-        self.security.prepare([host for child in self.children for host in _hosts(child)])
-        self._add_users(self._users)
-        self._add_users([self.security.administrator()], only_missing=True)
-        self._client_security = self.security.client_security()
+            self._add_users(own, only_missing=True)
+        if self.security is not None:
+            self._client_security = self.security.client_security()
 
-    def _prepare_quorum(self) -> None:
-        if not self._quorum:
-            if quorum_folders.is_formatted(self.folder):
-                raise NotReady(
-                    f"The cluster in {self.folder} has a metadata quorum: start it with --metadata quorum. If its "
-                    f"metadata was moved elsewhere, remove broker-*/{METADATA_FOLDER}."
-                )
-            return
+    def _prepare_quorum(self, users: Sequence[User]) -> None:
+        if self._users and quorum_folders.is_formatted(self.folder):
+            raise NotReady(
+                f"--add-scram: the cluster in {self.folder} exists, and only its brokers can add users: start it "
+                "without, and use `tidelog configs --alter --entity-type users`."
+            )
         try:
             folders = {each.number: Path(each.properties()["log.dirs"]) for each in self.children}
-            voters = quorum_folders.prepare(folders, {each.number: each.host for each in self.children})
+            voters = quorum_folders.prepare(folders, {each.number: each.host for each in self.children}, users)
         except quorum_folders.NotFormatted as error:
             raise NotReady(str(error)) from None
         for child in self.children:
@@ -298,9 +305,10 @@ def join_quorum(child: Child, voters: Sequence[InitialVoter]) -> None:
     child.more_listeners = [*(each for each in between if each not in controllers), *controllers]
 
 
-def secure_child(child: Child, folder: SecureFolder) -> None:
-    """Make a broker one of a secured cluster."""
-    child.options = {**folder.token_options(), **child.options, **folder.options()}
+def secure_child(child: Child, folder: SecureFolder, *, quorum: bool = False) -> None:
+    """Make a broker one of a secured cluster, which keeps its metadata in a `quorum` of its brokers."""
+    of_all = folder.options(quorum_folders.LISTENER if quorum else "")
+    child.options = {**folder.token_options(), **child.options, **of_all}
     child.protocol = PROTOCOL
     child.umask = ONLY_OWNER
 

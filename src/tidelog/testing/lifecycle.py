@@ -61,8 +61,6 @@ class Lifecycle:
             raise ValueError(f"brokers: {brokers!r} is not a number of brokers; expected 1 or more")
         if metadata not in (SQLITE, QUORUM):
             raise ValueError(f"metadata: {metadata!r} is not a metadata store; expected {SQLITE!r} or {QUORUM!r}")
-        if metadata == QUORUM and secure:
-            raise ValueError("metadata='quorum' cannot be used with secure=True")
         given = {dotted(name): as_text(value) for name, value in overrides.items()} | dict(options or {})
         BrokerConfig.validate(given)
         unknown = BrokerConfig.unknown(given)
@@ -77,7 +75,8 @@ class Lifecycle:
         self.security = SecureFolder(self.folder) if secure else None
         if self.security is not None:
             self.security.check(given)
-            everywhere = {**self.security.token_options(), **everywhere, **self.security.options()}
+            of_all = self.security.options(quorum_folders.LISTENER if has_quorum else "")
+            everywhere = {**self.security.token_options(), **everywhere, **of_all}
         protocol = PROTOCOL if secure else "PLAINTEXT"
         self._faults: list[Fault] = []
         self._layers: dict[tuple[str, int], dict[Fault, Any]] = {}
@@ -94,7 +93,11 @@ class Lifecycle:
         ]
         if has_quorum:
             folders = {broker.id: broker.folder for broker in self.brokers}
-            voters = quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1"))
+            users = []
+            if self.security is not None:
+                self.security.prepare([])
+                users = [self.security.administrator()]
+            voters = quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1"), users)
             for broker in self.brokers:
                 broker.join_quorum(voters)
         self._client_security: Security | None = None
@@ -141,9 +144,10 @@ class Lifecycle:
         self._check_open()
         wanted = self.brokers if broker is None else [self.broker(broker)]
         if self.security is not None and self._client_security is None:
-            self.security.prepare([])
-            address = address_of(BrokerConfig(self.brokers[0].properties()))
-            scram_users.add(address, [self.security.administrator()], only_missing=True)
+            if not BrokerConfig(self.brokers[0].properties()).has_quorum:
+                self.security.prepare([])
+                address = address_of(BrokerConfig(self.brokers[0].properties()))
+                scram_users.add(address, [self.security.administrator()], only_missing=True)
             self._client_security = self.security.client_security()
         for each in wanted:
             if each.is_cut_off and not each.is_running:

@@ -54,9 +54,8 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
 
 def _served_here(context: Context, *, to_ours: bool) -> list[ApiVersion]:
     broker = context.broker
-    if broker.quorum is not None and context.listener in broker.quorum.listeners:
-        return _served_by_controllers()
     return _served(
+        by_controllers=broker.quorum is not None and context.listener in broker.quorum.listeners,
         among_brokers=context.listener == broker.inter_broker_listener,
         to_ours=to_ours,
         sasl=broker.has_sasl,
@@ -67,16 +66,15 @@ def _served_here(context: Context, *, to_ours: bool) -> list[ApiVersion]:
 
 
 @cache
-def _served_by_controllers() -> list[ApiVersion]:
-    return [
-        ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)
-        for api in CONTROLLER_APIS.values()
-    ]
-
-
-@cache
 def _served(
-    *, among_brokers: bool, to_ours: bool, sasl: bool, authorizer: bool, features: bool, quorum: bool
+    *,
+    by_controllers: bool,
+    among_brokers: bool,
+    to_ours: bool,
+    sasl: bool,
+    authorizer: bool,
+    features: bool,
+    quorum: bool,
 ) -> list[ApiVersion]:
     """The same response for every new connection; it is never modified."""
     holding = {
@@ -90,7 +88,7 @@ def _served(
     callers = {"anyone"} | {caller for caller, holds in holding.items() if holds}
     return [
         ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)
-        for api in APIS.values()
+        for api in (CONTROLLER_APIS if by_controllers else APIS).values()
         if api.caller in callers
     ]
 

@@ -93,8 +93,6 @@ def up(
 
     given = dict(overrides)
     has_quorum = metadata == QUORUM
-    if has_quorum and (secure or users):
-        raise usage_error("--metadata quorum cannot be used with --secure or --add-scram.")
     given.update(_store_override(metadata, given))
     BrokerConfig.validate(given)
     for name in BrokerConfig.unknown(given):

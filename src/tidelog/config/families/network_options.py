@@ -58,7 +58,7 @@ class NetworkOptions(Options):
         "The security protocol between brokers if inter.broker.listener.name is not set.",
         choices=PROTOCOLS,
     )
-    controller_listener_names = strings([], "Listeners of KRaft's controllers; they are not opened.")
+    controller_listener_names = strings([], "Listeners of controllers; opened with a metadata quorum only.")
     early_start_listeners = strings(None, "Listeners that open before authorization is ready.", ignored=True)
     connections_max_idle_ms = long(600_000, "Idle time after which a connection is closed.")
     connection_failed_authentication_delay_ms = integer(

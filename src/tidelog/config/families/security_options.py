@@ -116,6 +116,7 @@ class TokenOptions(Options):
 class SaslOptions(Options):
     sasl_enabled_mechanisms = strings(["GSSAPI"], "SASL mechanisms offered to clients.", dynamic=PER_BROKER)
     sasl_mechanism_inter_broker_protocol = string("GSSAPI", "SASL mechanism between brokers.", dynamic=PER_BROKER)
+    sasl_mechanism_controller_protocol = string("GSSAPI", "SASL mechanism with which nodes log in to controllers.")
     sasl_jaas_config = password("Credentials of one mechanism, in JAAS format.", dynamic=PER_BROKER)
     sasl_server_max_receive_size = integer(524_288, "Maximum message size before a client is authenticated.")
     sasl_server_callback_handler_class = class_name(
@@ -137,7 +138,6 @@ class LoginOptions(Options):
 
 
 class SaslOptionsOfJava(Options, ignored=True):
-    sasl_mechanism_controller_protocol = string("GSSAPI", "SASL mechanism of KRaft's controllers.")
     sasl_client_callback_handler_class = class_name(None, "Java class for SASL clients.")
     sasl_login_class = class_name(None, "Java class that logs in.")
     sasl_login_refresh_buffer_seconds = short(300, "Time before expiry without refreshes.", dynamic=PER_BROKER)

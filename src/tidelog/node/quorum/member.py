@@ -5,20 +5,22 @@ its office requires, and at last this node's changes are sent. What the node mus
 node takes it at the end of its turn, so that nothing is called back from within.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from tidelog.alarms import Alarm
+from tidelog.config.quotas import node_name
 from tidelog.controller import tree
+from tidelog.controller.config_values import read_values
 from tidelog.controller.controller import NO_OFFICE
 from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Stop, Store, Sync
 from tidelog.errors import CorruptLog, DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import NO_LEADER, Endpoint, Time, earliest
 from tidelog.node.quorum.local_tree import LocalTree, Outcome
 from tidelog.node.quorum.office import Office
-from tidelog.node.quorum.setup import QuorumSetup
+from tidelog.node.quorum.setup import QuorumSetup, controller_endpoint
 from tidelog.node.quorum.tree_writes import UNKNOWN, Results, TreeWrites
 from tidelog.ports import Disk, StoreResult
 from tidelog.quorum.describing import describe
@@ -120,6 +122,8 @@ class QuorumMember:
         """The metadata log is not written any more, or the quorum is not this node's: the process ends."""
         self._is_of_another_cluster = False
         """A controller said so."""
+        self._is_denied = False
+        """The last answer of a controller was that this node may not ask it."""
         self._is_waiting = False
         """For the end of a session of another process with this node's number."""
 
@@ -153,14 +157,23 @@ class QuorumMember:
         places = self.machine.endpoints_of(node) if self.machine is not None else ()
         if not places:
             return self.setup.endpoints.get(node)
-        place = next((each for each in places if each.name in self.listeners), places[0])
-        return Endpoint(place.name, "PLAINTEXT", place.host, place.port)
+        place = next((each for each in places if each.name.upper() == self.setup.listener), places[0])
+        return controller_endpoint(self.setup.listener, place.host, place.port)
 
     @property
     def controllers(self) -> list[tuple[int, Endpoint]]:
         """The voters, by ID, and where they are reached."""
         ids = self.machine.voters.ids if self.machine is not None else ()
         return [(node, endpoint) for node in ids if (endpoint := self.endpoint(node)) is not None]
+
+    def credentials(self, user: str) -> Mapping[str, str]:
+        """The user's SCRAM credentials by mechanism, in the tree, or those that the folder was formatted with as long
+        as there is no tree: without a login no node could fetch it."""
+        nodes = self.local.tree.nodes
+        if tree.CLUSTER_ID not in nodes:
+            return self.setup.users.get(user, {})
+        path = f"{tree.USER_CONFIGS}/{node_name(user)}"
+        return read_values(path, nodes[path].data) if path in nodes else {}
 
     @property
     def leader_id(self) -> int:
@@ -230,6 +243,11 @@ class QuorumMember:
             self._is_of_another_cluster = True
             fields = {"cluster": self.setup.cluster_id, "reason": "a controller belongs to another cluster"}
             self._effects.append(Event("quorum.other_cluster", fields, level="error"))
+        if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED and not self._is_denied:
+            reason = "controllers do not allow this node CLUSTER_ACTION: add its principal to their super.users"
+            self._effects.append(Event("quorum.denied", {"reason": reason}, level="error"))
+        if response is not None:
+            self._is_denied = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         if owner == FETCHES and response is not None and not code:
             self._heard(now)
         self._give(now, self.machine.answered, token, response)

@@ -220,7 +220,7 @@ def _encrypted(config: BrokerConfig) -> frozenset[str]:
     processors with the broker, which would encrypt megabytes before a client runs that could read them."""
     if config.socket_send_buffer_bytes <= 0:
         return frozenset()
-    return frozenset(each.listener for each in listeners.bound(config) if each.security.endswith("SSL"))
+    return frozenset(each.listener for each in listeners.opened(config) if each.security.endswith("SSL"))
 
 
 def try_bind(host: str, port: int) -> None:

@@ -11,18 +11,18 @@ from tidelog.config import listeners, principals
 from tidelog.config.broker import LISTENER_PREFIX, BrokerConfig, base_name
 from tidelog.config.families.security_options import STORES
 from tidelog.errors import InvalidOption
-from tidelog.model import Endpoint
 from tidelog.shell.connections import key_stores, stores, tls
 from tidelog.shell.event_logger import EventLogger
 
 
 class Served(NamedTuple):
     """The TLS settings of one listener, the certificate that it shows, and the state of the files from which they were
-    read. `client` is the context of connections to other brokers, if they use this listener."""
+    read. `client` is the context of connections to other nodes, if they use this listener. A node without a key store
+    does not open it, and only connects to it."""
 
-    context: ssl.SSLContext
+    context: ssl.SSLContext | None
     rules: Sequence[principals.Rule]
-    identity: key_stores.Identity
+    identity: key_stores.Identity | None
     files: Mapping[str, tuple[int, int, int]]
     client: ssl.SSLContext | None
 
@@ -32,7 +32,7 @@ LOOK_EVERY_S = 1.0
 
 
 class TlsListeners:
-    """The TLS contexts of a broker: one for each TLS listener, one for connections to other brokers.
+    """The TLS contexts of a node: one for each TLS listener, and one for connections to other nodes by each listener.
 
     A store file that changed is reloaded at the next connection. New stores must suit the current ones
     (`_check_successor`); otherwise the error is logged, and the current context stays in use.
@@ -43,10 +43,11 @@ class TlsListeners:
         self._config = config
         self._logger = logger
         self._looked_at = 0.0
-        self._served = {each.listener: _served(config, each.listener) for each in self._protected()}
-        between = self._served.get(listeners.inter_broker_listener(config))
-        if between is not None:
-            _check_handshake(between, between)
+        opened = {each.listener for each in listeners.opened(config) if each.security.endswith("SSL")}
+        reached = {name for name, protocol in listeners.among_nodes(config).items() if protocol.endswith("SSL")}
+        self._served = {name: _served(config, name, is_opened=name in opened) for name in sorted(opened | reached)}
+        for name in sorted(opened & reached):
+            _check_handshake(self._served[name], self._served[name])
 
     def __repr__(self) -> str:
         return f"TlsListeners({', '.join(self._served) or 'none'})"
@@ -58,14 +59,14 @@ class TlsListeners:
         self._look_at_files()
         return self._served.get(listener)
 
-    def client(self) -> ssl.SSLContext | None:
-        """The context of connections to other brokers; None if they do not use TLS."""
-        between = self.server(listeners.inter_broker_listener(self._config))
-        return None if between is None else between.client
+    def client(self, listener: str) -> ssl.SSLContext | None:
+        """The context of connections to other nodes by this listener; None if it does not use TLS."""
+        served = self.server(listener)
+        return None if served is None else served.client
 
     def expiries(self) -> dict[str, int]:
         """When the certificates expire that the listeners show, in wall-clock milliseconds."""
-        return {listener: served.identity.expires_ms for listener, served in self._served.items()}
+        return {name: served.identity.expires_ms for name, served in self._served.items() if served.identity}
 
     def change(self, options: Mapping[str, str]) -> None:
         """Apply the stores among the changed dynamic options of this broker. Whether clients must show a certificate
@@ -79,7 +80,8 @@ class TlsListeners:
         try:
             for name, current in self._served.items():
                 if _is_named(name, options) or _stores_of(config, name) != _stores_of(self._config, name):
-                    _check_successor(current, _served(config, name), config.of_listener(name))
+                    new = _served(config, name, is_opened=current.context is not None)
+                    _check_successor(current, new, config.of_listener(name))
         except InvalidOption as problem:
             return str(problem)
         return None
@@ -87,9 +89,6 @@ class TlsListeners:
     def _changed(self, options: Mapping[str, str]) -> BrokerConfig:
         named = {name: text for name, text in options.items() if base_name(name).startswith(STORES)}
         return self._config.changed({}, named)
-
-    def _protected(self) -> list[Endpoint]:
-        return [each for each in listeners.bound(self._config) if each.security.endswith("SSL")]
 
     def _look_at_files(self) -> None:
         now = time.monotonic()
@@ -102,7 +101,7 @@ class TlsListeners:
         for name in names:
             current = self._served[name]
             try:
-                new = _served(self._config, name)
+                new = _served(self._config, name, is_opened=current.context is not None)
                 _check_successor(current, new, self._config.of_listener(name))
                 self._served[name] = new
                 self._logger.write("info", "tls.reloaded", {"listener": name})
@@ -111,17 +110,16 @@ class TlsListeners:
                 self._logger.write("error", "tls.not_reloaded", {"listener": name, "reason": problem})
 
 
-def _served(config: BrokerConfig, listener: str) -> Served:
+def _served(config: BrokerConfig, listener: str, *, is_opened: bool) -> Served:
     own = config.of_listener(listener)
     stamps = _stamps(dict.fromkeys(stores.files(own)))  # before they are read: a change in between is detected later
     key = stores.key_of(own)
-    if key is None:
+    if key is None and is_opened:
         raise InvalidOption("ssl.keystore.location: a TLS listener needs a key store (or ssl.keystore.key as PEM text)")
     key_stores.check_installed(f"{listener}: a TLS listener")
-    context = tls.server_context(own, key)
-    identity = key_stores.identity(key.pem, key.option)
-    is_between = listener == listeners.inter_broker_listener(config)
-    client = tls.client_context(own) if is_between else None
+    context = tls.server_context(own, key) if key is not None and is_opened else None
+    identity = key_stores.identity(key.pem, key.option) if key is not None else None
+    client = tls.client_context(own) if listener in listeners.among_nodes(config) else None
     return Served(context, principals.parse(own.ssl_principal_mapping_rules), identity, stamps, client)
 
 
@@ -141,6 +139,8 @@ def _check_successor(current: Served, new: Served, config: BrokerConfig) -> None
     distinguished name and all alternative names, unless the broker's file allows other ones. Between brokers, old and
     new stores must trust each other, because the brokers change one after another."""
     old, fresh = current.identity, new.identity
+    if old is None or fresh is None:
+        return  # it shows nobody a certificate
     if not config.ssl_allow_dn_changes and old.subject.casefold() != fresh.subject.casefold():
         raise InvalidOption(
             f"Keystore DistinguishedName does not match: existing={old.subject}, new={fresh.subject} "
@@ -152,7 +152,7 @@ def _check_successor(current: Served, new: Served, config: BrokerConfig) -> None
             f"Keystore SubjectAltNames do not match: the new certificate lacks {', '.join(lost)} "
             "(ssl.allow.san.changes is false)"
         )
-    if new.client is not None:
+    if new.client is not None and new.context is not None:
         for server, client in ((current, new), (new, current), (new, new)):
             _check_handshake(server, client)
 
@@ -161,6 +161,7 @@ def _check_handshake(server: Served, client: Served) -> None:
     """InvalidOption if a broker with the client's settings cannot connect to one with the server's."""
     context = client.client
     assert context is not None
+    assert server.context is not None
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     checks_host, context.check_hostname = context.check_hostname, False  # which host is known with a connection only
     try:

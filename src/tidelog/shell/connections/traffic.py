@@ -81,8 +81,8 @@ class Traffic:
         self._thread_pool = thread_pool
         self._observer = observer
         self._tls = tls
-        self._inter_broker = listeners.inter_broker_listener(config)
-        self._is_shared = listeners.is_shared(config)
+        self._among_nodes = _among_nodes(config)
+        self._shared = listeners.inter_broker_listener(config) if listeners.is_shared(config) else None
         self.broker_handshakes = Handshakes(loop)
         """With other brokers, in both directions: however many clients come, brokers reach each other."""
         self._client_handshakes = Handshakes(loop)
@@ -100,7 +100,7 @@ class Traffic:
     def add(self, number: int, sock: socket | TlsStream, listener: str, host: str, principal: str) -> None:
         """Take over a connected socket."""
         limit = self._limits.get(listener)
-        is_limited = number > 0 and (listener != self._inter_broker or self._is_shared)
+        is_limited = number > 0 and (listener not in self._among_nodes or listener == self._shared)
         buffers = self.arrivals.buffers if is_limited else self._broker_buffers
         if limit is None:
             reader = FrameReader(self._frame_limit, buffers)
@@ -208,7 +208,8 @@ class Traffic:
             fields = {"listener": listener, "peer": host, "reason": reason}
             self._logger.write("info", "connection.handshake_failed", fields)
 
-        handshakes = self.broker_handshakes if listener == self._inter_broker else self._client_handshakes
+        handshakes = self.broker_handshakes if listener in self._among_nodes else self._client_handshakes
+        assert served.context is not None, f"{listener} is open"
         handshakes.begin(sock, served.context, None, done)
 
     def _update_reading(self, connection: Connection) -> None:
@@ -394,6 +395,11 @@ def _limits_before_authentication(config: BrokerConfig) -> dict[str, int]:
     """How long frames may be on listeners with SASL, by name, until the node says otherwise."""
     return {
         each.listener: config.of_listener(each.listener).sasl_server_max_receive_size
-        for each in listeners.bound(config)
+        for each in listeners.opened(config)
         if each.security.startswith("SASL")
     }
+
+
+def _among_nodes(config: BrokerConfig) -> frozenset[str]:
+    """The listeners by which the nodes of the cluster reach each other."""
+    return frozenset({listeners.inter_broker_listener(config), *config.controller_listener_names})

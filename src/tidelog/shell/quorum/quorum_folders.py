@@ -18,6 +18,7 @@ from tidelog.log.checkpoints import MetaProperties
 from tidelog.model import id_text
 from tidelog.quorum import formatting
 from tidelog.quorum.formatting import METADATA_FOLDER, InitialVoter
+from tidelog.security.added_users import User
 from tidelog.shell.connections import acceptor
 from tidelog.shell.log_dir_lock import CannotStart
 from tidelog.shell.quorum.quorum_setup import voters_of
@@ -37,9 +38,9 @@ def is_formatted(folder: Path) -> bool:
     return any(folder.glob(f"broker-*/{METADATA_FOLDER}"))
 
 
-def prepare(folders: Mapping[int, Path], hosts: Mapping[int, str]) -> list[InitialVoter]:
-    """Format the folders of new brokers, by number; `hosts` is where each one listens. The voters; NotFormatted if a
-    voter's folder is lost."""
+def prepare(folders: Mapping[int, Path], hosts: Mapping[int, str], users: Sequence[User] = ()) -> list[InitialVoter]:
+    """Format the folders of new brokers, by number; `hosts` is where each one listens, and a new cluster has `users`.
+    The voters; NotFormatted if a voter's folder is lost."""
     found = look(str(folder) for folder in folders.values())
     if found.unreadable:
         unreadable, reason = next(iter(found.unreadable.items()))
@@ -58,7 +59,7 @@ def prepare(folders: Mapping[int, Path], hosts: Mapping[int, str]) -> list[Initi
                     f"The data folder {folder} of a voter of the metadata quorum is missing; restore it, or remove the "
                     "cluster's data folder."
                 )
-            _format(str(folder), cluster_id, number, voters)
+            _format(str(folder), cluster_id, number, voters, users)
     return voters
 
 
@@ -121,9 +122,9 @@ def _known(folder: str) -> list[InitialVoter]:
     ]
 
 
-def _format(folder: str, cluster_id: str, number: int, voters: Sequence[InitialVoter]) -> None:
+def _format(folder: str, cluster_id: str, number: int, voters: Sequence[InitialVoter], users: Sequence[User]) -> None:
     own = [voter.directory_id for voter in voters if voter.node_id == number]
     meta = MetaProperties(cluster_id, number, own[0] if own else drawn_id())
-    bootstrap = formatting.bootstrap_records(feature_levels.levels(None, {}, is_dynamic=True), ())
+    bootstrap = formatting.bootstrap_records(feature_levels.levels(None, {}, is_dynamic=True), users)
     records = formatting.voter_records(voters, LISTENER)
     write(folder, formatting.files(meta, bootstrap, records, time.time_ns() // 1_000_000))

@@ -11,21 +11,23 @@ from pathlib import Path
 from tidelog.config import listeners
 from tidelog.config import quorum as options
 from tidelog.config.broker import BrokerConfig
+from tidelog.config.quotas import node_name
 from tidelog.controller import tree
 from tidelog.controller.features import founding
 from tidelog.errors import CorruptLog, DiskFailed, InvalidOption
 from tidelog.log.checkpoints import MetaProperties
 from tidelog.model import Endpoint, id_text
-from tidelog.node.quorum.setup import QuorumSetup
+from tidelog.node.quorum.setup import QuorumSetup, controller_endpoint
 from tidelog.ports import Create
 from tidelog.quorum import snapshots
-from tidelog.quorum.formatting import METADATA_FOLDER
+from tidelog.quorum.formatting import BOOTSTRAP, METADATA_FOLDER
 from tidelog.quorum.options import Options
 from tidelog.quorum.voters import VoterKey, Voters, voter_record
+from tidelog.security import scram
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.log_dir_lock import CannotStart
 from tidelog.shell.storage import look
-from tidelog.wire.messages.cluster.metadata_log import Voter, VoterEndpoint
+from tidelog.wire.messages.cluster.metadata_log import UserScramCredentialRecord, Voter, VoterEndpoint
 
 
 class QuorumNode:
@@ -35,7 +37,10 @@ class QuorumNode:
         self._config = config
         self._options = options.quorum_of(config)
         self.folder = str(Path(self._options.metadata_folder).absolute())
-        _check_supported(config, self._options)
+        if options.BROKER not in self._options.roles:
+            raise InvalidOption(
+                "process.roles: a node that is a controller only is not supported; set it to broker,controller"
+            )
 
     def __repr__(self) -> str:
         return f"QuorumNode({self._options.node_id}, {self.folder})"
@@ -71,14 +76,21 @@ class QuorumNode:
         """`meta` is that of the metadata log's directory. CannotStart if it is not known who votes."""
         config = self._config
         voters, endpoints = self._voters()
+        users = users_of(self.folder)
         return QuorumSetup(
             meta.cluster_id,
             f"{self.folder}/{METADATA_FOLDER}",
             meta.directory_id or b"",
             voters,
             endpoints,
+            self._options.listener,
             listeners=frozenset(each.listener for each in listeners.of_controllers(config)),
-            founding=[Create(tree.CLUSTER_ID, tree.format_cluster_id(meta.cluster_id)), *founding(config)],
+            founding=[
+                Create(tree.CLUSTER_ID, tree.format_cluster_id(meta.cluster_id)),
+                *founding(config),
+                *(Create(f"{tree.USER_CONFIGS}/{node_name(name)}", tree.format_config(users[name])) for name in users),
+            ],
+            users=users,
             options=Options.of(config),
             request_timeout_ms=config.controller_quorum_request_timeout_ms,
             session_timeout_ms=config.broker_session_timeout_ms,
@@ -91,7 +103,7 @@ class QuorumNode:
         """The fixed voters of the options, or those that the directory was formatted with."""
         chosen = self._options
         if chosen.voters:
-            fixed = {each.node_id: _endpoint(chosen.listener, each.host, each.port) for each in chosen.voters}
+            fixed = {each.node_id: controller_endpoint(chosen.listener, each.host, each.port) for each in chosen.voters}
             return _static(fixed), fixed
         found = voters_of(self.folder)
         if not found:
@@ -100,7 +112,7 @@ class QuorumNode:
                 "--initial-controllers."
             )
         endpoints = {
-            each.voter_id: _endpoint(chosen.listener, place.host, place.port)
+            each.voter_id: controller_endpoint(chosen.listener, place.host, place.port)
             for each in found
             for place in each.endpoints
             if place.name.upper() == chosen.listener
@@ -142,25 +154,19 @@ def check_abandoned(config: BrokerConfig) -> None:
         )
 
 
-def _endpoint(listener: str, host: str, port: int) -> Endpoint:
-    return Endpoint(listener, "PLAINTEXT", host, port)
-
-
-def _check_supported(config: BrokerConfig, chosen: options.Quorum) -> None:
-    if options.BROKER not in chosen.roles:
-        raise InvalidOption(
-            "process.roles: a node that is a controller only is not supported; set it to broker,controller"
-        )
-    among_nodes = listeners.inter_broker_listener(config)
-    used = [*listeners.bound(config), *listeners.of_controllers(config)]
-    if any(each.security.startswith("SASL") for each in used) or config.authorizer_class_name:
-        raise InvalidOption(
-            "process.roles: SASL and authorizers are not supported with a metadata quorum; remove process.roles, or "
-            "set metadata.store or zookeeper.connect"
-        )
-    names = {among_nodes, *config.controller_listener_names}
-    if any(each.security != "PLAINTEXT" for each in used if each.listener in names):
-        raise InvalidOption(
-            "process.roles: TLS between brokers and controllers is not supported with a metadata quorum; make "
-            f"{', '.join(sorted(names))} PLAINTEXT in listener.security.protocol.map"
-        )
+def users_of(folder: str) -> dict[str, dict[str, str]]:
+    """The SCRAM users that the log directory was formatted with, their credentials by mechanism. CannotStart if they
+    cannot be read."""
+    path = f"{folder}/{BOOTSTRAP}"
+    disk = OsDisk([folder])
+    users: dict[str, dict[str, str]] = {}
+    try:
+        batches = list(snapshots.read(disk.read(path), path)) if disk.exists(path) else []
+    except (OSError, DiskFailed, CorruptLog) as error:
+        raise CannotStart(f"The users that this node was formatted with are not known: {error}.") from None
+    for record in (each for batch in batches for each in batch):
+        if isinstance(record, UserScramCredentialRecord):
+            mechanism = next(each for each in scram.MECHANISMS.values() if each.number == record.mechanism)
+            credential = scram.Credential(record.salt, record.stored_key, record.server_key, record.iterations)
+            users.setdefault(record.name, {})[mechanism.name] = scram.format_credential(credential)
+    return users
