@@ -6,6 +6,7 @@
    not whole or does not follow.
 4. Bring epochs, then producers, to exactly that end: of the epochs in the checkpoint, only those that batches
    contradict are dropped, because compaction leaves epochs without a batch.
+5. Write what was read above the recovery point again: an fsync may have failed before the stop (`rewriting.py`).
 
 Below the recovery point nothing is read: it was synced. Above it only checksums are trusted, neither indexes nor
 snapshots: after a truncation they may belong to other records.
@@ -28,6 +29,7 @@ from tidelog.log.checkpoints import (
 from tidelog.log.epochs import EpochCache, EpochRun, agreed
 from tidelog.log.interrupted import finish_replacement, remove_all
 from tidelog.log.producers import EndedTransaction, Producers
+from tidelog.log.rewriting import write_again
 from tidelog.log.scan import walk, whole_batches
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
@@ -103,6 +105,8 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
     repaired += [segment.path(names.TRANSACTION_INDEX) for segment in list(segments)[first:-1] if segment.has_aborted]
     if unverified and end > start:
         repaired.append(snapshots.write(producers))
+    if had_segments and not clean:
+        write_again(segments, recovery_point)
     return Loaded(
         log_start_offset=start,
         log_end_offset=end,

@@ -1,7 +1,6 @@
 """The log directories ("folders") of a broker when it starts: the clean-shutdown file, checkpoints, and replicas.
 
-A clean shutdown is proven by a file that is written last, and removed when the next process reads it. A folder whose
-disk failed an operation is marked, and rewritten at the next start.
+A clean shutdown is proven by a file that is written last, and removed when the next process reads it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,14 +12,10 @@ from tidelog.log import checkpoints, names
 from tidelog.model import TopicPartition
 from tidelog.ports import Disk
 
-DOUBTFUL = ".tidelog-doubtful"
-"""Marks a folder whose disk failed an operation. It need not survive the page cache."""
-
 DELETING = "-delete"
 STRAY = "-stray"
 FUTURE = "-future"
 """Ends the name of a copy that is to be the replica in its folder: `topic-0.<mark>-future`."""
-RENEWED_BYTES = 1 << 20
 
 
 class Checkpoints(NamedTuple):
@@ -68,37 +63,6 @@ def take_clean_shutdown(disk: Disk, folder: str) -> int | None:
     disk.remove(path)
     disk.sync_folder(folder)
     return epoch
-
-
-def mark_doubtful(disk: Disk, folder: str) -> None:
-    """The disk failed an operation of the folder. If it was an fsync, the operating system treats what it could not
-    write as written: the next fsync would succeed, and a power loss would lose it."""
-    with suppress(DiskFailed, FileExistsError):
-        disk.open(f"{folder}/{DOUBTFUL}", create=True).close()
-
-
-def rewrite_doubtful(disk: Disk, folder: str) -> None:
-    """If a former process marked the folder: write again what may be in the page cache alone, and sync it."""
-    if not disk.exists(f"{folder}/{DOUBTFUL}"):
-        return
-    points = _offsets(disk, folder, checkpoints.RECOVERY_POINTS, lambda *_: None)
-    for name, path, _ in [*partitions(disk, folder), *futures(disk, folder)]:
-        logs = sorted(file for file in disk.list(path) if names.is_kind(file, names.LOG))
-        below = [file for file in logs if (names.offset_of(file) or 0) <= points.get(name, 0)]
-        others = [file for file in disk.list(path) if not names.is_kind(file, names.LOG)]
-        for file in (*others, *below[-1:], *logs[len(below) :]):
-            _write_again(disk, f"{path}/{file}")
-        disk.sync_folder(path)
-    disk.sync_folder(folder)
-    disk.remove(f"{folder}/{DOUBTFUL}")
-
-
-def _write_again(disk: Disk, path: str) -> None:
-    file = disk.open(path)
-    for position in range(0, file.size(), RENEWED_BYTES):
-        file.write(position, file.read(position, RENEWED_BYTES))
-    file.sync()
-    file.close()
 
 
 def partitions(

@@ -22,12 +22,10 @@ from tidelog.node.log_dirs import (
     Checkpoints,
     finish_moves,
     futures,
-    mark_doubtful,
     partitions,
     read_checkpoints,
     remove_deleted,
     remove_replica,
-    rewrite_doubtful,
     set_aside,
     take_clean_shutdown,
 )
@@ -134,7 +132,6 @@ class HeldReplicas:
         """The broker epoch of the previous process if it stopped cleanly in this folder, otherwise None."""
         self._disk.make_folder(folder)
         finish_moves(self._disk, folder, self._config.folders)
-        rewrite_doubtful(self._disk, folder)
         clean = take_clean_shutdown(self._disk, folder)
         points = read_checkpoints(self._disk, folder, self._report_checkpoint)
         nameless: dict[TopicPartition, str] = {}
@@ -414,7 +411,7 @@ class HeldReplicas:
         """The live folder that it is, or is in."""
         return next((live for live in self.live_folders if f"{folder}/".startswith(f"{live}/")), None)
 
-    def folder_failed(self, folder: str, reason: str, *, doubtful: bool = True) -> None:
+    def folder_failed(self, folder: str, reason: str) -> None:
         """The folder failed: its replicas are offline until a restart."""
         home = self._home(folder)
         if home is None:
@@ -422,8 +419,6 @@ class HeldReplicas:
         self.live_folders.remove(home)
         self.full.discard(home)
         self.on_room()
-        if doubtful:
-            mark_doubtful(self._disk, home)
         self._effects.append(Event("folder.failed", {"folder": home, "reason": reason}, level="error"))
         for partition in self.within(home):
             partition.fail()
@@ -465,7 +460,7 @@ class HeldReplicas:
 
     def close(self, broker_epoch: int) -> None:
         """Flush and close every log, write the checkpoints, and last the clean-shutdown file, in every folder. A folder
-        whose disk fails gets none, so its logs are recovered at the next start."""
+        whose disk fails or that has a failed log gets none, so its logs are recovered at the next start."""
         for folder in list(self.live_folders):
             try:
                 self._close_folder(folder, broker_epoch)
@@ -475,13 +470,17 @@ class HeldReplicas:
 
     def _close_folder(self, folder: str, broker_epoch: int) -> None:
         self._disk.sync_soon(folder)
-        for partition in self.within(folder):
+        held = self.within(folder)
+        is_clean = not any(partition.failed or partition.log.failed for partition in held)
+        for partition in held:
             if not partition.failed:
                 partition.log.close(clean=True)
         for name, content in (
             (checkpoints.REPLICATION_OFFSETS, self.high_watermarks(folder)),
             (checkpoints.RECOVERY_POINTS, self.recovery_points(folder)),
             (checkpoints.START_OFFSETS, self.starts(folder)),
-            (checkpoints.CLEAN_SHUTDOWN, checkpoints.format_clean_shutdown(broker_epoch)),
         ):
             self._disk.replace(f"{folder}/{name}", content)
+        if is_clean:
+            proof = checkpoints.format_clean_shutdown(broker_epoch)
+            self._disk.replace(f"{folder}/{checkpoints.CLEAN_SHUTDOWN}", proof)

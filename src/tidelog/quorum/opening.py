@@ -1,4 +1,4 @@
-"""What is done in the folder of a replica before its log is trusted: about rot, leftovers and failed fsyncs."""
+"""What is done in the folder of a replica before its log is trusted: about rot and leftovers."""
 
 from contextlib import suppress
 from itertools import pairwise
@@ -6,9 +6,7 @@ from itertools import pairwise
 from tidelog.errors import CorruptLog
 from tidelog.log import names
 from tidelog.log.checkpoints import LEADER_EPOCHS, OLD, PARTITION_METADATA, read_partition_metadata
-from tidelog.log.log import Log
 from tidelog.log.scan import whole_batches
-from tidelog.log.segment import Segment
 from tidelog.ports import Disk
 from tidelog.quorum.committed_file import CommittedState
 from tidelog.quorum.snapshots import SnapshotId
@@ -59,17 +57,3 @@ def check_for_rot(disk: Disk, folder: str, saved: CommittedState, snapshot_end: 
         raise CorruptLog(
             f"{folder}: offset {expected} is damaged, although everything below {committed} was committed; {_REPAIR}"
         )
-
-
-def write_again(log: Log) -> None:
-    """Write everything above the recovery point again, so that the next fsync really writes it."""
-    point = log.recovery_point
-    for number in range(log.segments.floor(max(point, log.segments.base_offset)), len(log.segments)):
-        segment: Segment = log.segments[number]
-        at = segment.locate(point) if segment.size else None
-        position = at.position if at is not None else segment.size
-        content = segment.file.read(position, segment.size - position)
-        if content:
-            segment.file.write(position, content)
-            log.changed_in_place(segment)
-    log.durability.dirty = True

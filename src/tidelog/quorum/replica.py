@@ -1,7 +1,7 @@
 """One replica of the metadata log: how far it is synced and committed, its snapshots, and which voter sets it contains.
 
 - Only synced records count: `synced_end` is what a follower fetches from, and what a leader counts of its own log. A
-  failed fsync ends the process. The next one writes everything above the recovery point again, because a page whose
+  failed fsync ends the process. Recovery then writes everything above the recovery point again, because a page whose
   fsync failed looks clean, and the next fsync would not write it.
 - Nothing below the high watermark is ever cut, and `committed-state` has what was committed and synced here. A bad
   batch below that is rot: records that this voter acknowledged are lost, so it must not start. Above it a power loss
@@ -28,7 +28,7 @@ from tidelog.quorum.committed_file import FILE_NAME, CommittedState, format_comm
 from tidelog.quorum.control_records import control_of
 from tidelog.quorum.election import LogEnd
 from tidelog.quorum.held_snapshots import HeldSnapshots
-from tidelog.quorum.opening import check_for_rot, clear_leftovers, state_after, write_again
+from tidelog.quorum.opening import check_for_rot, clear_leftovers, state_after
 from tidelog.quorum.snapshots import QuorumState, SnapshotId, heading, remove_unfinished
 from tidelog.quorum.voters import History, VoterHistory, Voters
 from tidelog.wire.messages.cluster.metadata_log import KRaftVersionRecord, VotersRecord
@@ -100,7 +100,6 @@ class Replica:
             clean=False,
             now=now,
         )
-        write_again(log)
         high_watermark = min(max(saved.high_watermark, snapshots.newest.end_offset), log.log_end_offset)
         found = cls(log, disk, snapshots, voters, saved, high_watermark)
         if found.is_behind(snapshots.newest):

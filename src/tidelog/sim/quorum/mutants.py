@@ -12,9 +12,10 @@ from unittest.mock import patch
 
 from tidelog.effects import Effect
 from tidelog.errors import ErrorCode
-from tidelog.log.log import Log
+from tidelog.log import recovery
+from tidelog.log.segments import Segments
 from tidelog.partition.truncation import EpochEnd
-from tidelog.quorum import election, replica, voting
+from tidelog.quorum import election, voting
 from tidelog.quorum.election import LogEnd
 from tidelog.quorum.leases import Leases
 from tidelog.quorum.outbox import Outbox
@@ -61,9 +62,8 @@ def ask_unsynced(machine: Quorum) -> bool:  # noqa: ARG001
     return True
 
 
-def only_sync(log: Log) -> None:
-    """The tail is synced at the start, but not written again."""
-    log.durability.dirty = True
+def only_sync(segments: Segments, recovery_point: int) -> None:
+    """The tail is synced after the start, but not written again."""
 
 
 def cut_everything(log: Replica, leader: EpochEnd) -> int:  # noqa: ARG001
@@ -116,8 +116,8 @@ MUTANTS: dict[str, Mutant] = {
     "shorter_log_wins": Mutant(election, "is_complete", any_log, 5),
     "older_epoch_commits": Mutant(Quorum, "_advance", commit_older_epochs, 1),
     "unsynced_fetch_offset": Mutant(Quorum, "_is_synced", ask_unsynced, 0),
-    "tail_not_rewritten": Mutant(replica, "write_again", only_sync, 1),
-    "cut_below_high_watermark": Mutant(Replica, "cut", cut_everything, 3),
+    "tail_not_rewritten": Mutant(recovery, "write_again", only_sync, 1),
+    "cut_below_high_watermark": Mutant(Replica, "cut", cut_everything, 9),
     "two_changes_at_once": Mutant(VoterChanges, "_check", check_no_pending, 23),
     "start_before_snapshot": Mutant(Incoming, "finish", finish_unsynced, 4),
     "lost_disk_counts": Mutant(Leader, "ends_of", count_lost_disks, 0),
