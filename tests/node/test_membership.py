@@ -20,11 +20,13 @@ PATH, DIRECTORIES = tree.broker_path(5), tree.directories_path(5)
 
 
 class Store:
-    """`lost` answers are `unknown` after all was done."""
+    """`lost` answers are `unknown` after all was done. `lost_writes`: of the next writes after a registration, whether
+    each was done although its answer is `unknown`."""
 
     def __init__(self):
         self.tree = Tree()
         self.lost = 0
+        self.lost_writes = []
         self.now = 0
         self.effects = []
 
@@ -56,6 +58,11 @@ class Store:
             while calls:
                 operations, then = calls.popleft()
                 if not writes and membership.epoch >= 0:
+                    continue
+                if isinstance(operations[0], Write) and len(operations) == 1 and self.lost_writes:
+                    if self.lost_writes.pop(0):
+                        session.apply(operations)
+                    then(StoreResult("unknown"))
                     continue
                 result = session.apply(operations)
                 if isinstance(operations[-1], Create) and self.lost:
@@ -115,6 +122,20 @@ def test_a_directory_that_went_voids_the_lives_before_until_it_is_back():
     store.end()
     store.register(B, A)
     assert store.since == -1
+
+
+@pytest.mark.parametrize("lost_writes", [[False], [True], [False, True, False]])
+def test_the_epoch_since_which_a_directory_is_missing_is_written_until_the_store_has_it(lost_writes):
+    store = Store()
+    store.register(A, B)
+    store.end()
+    store.lost_writes = lost_writes
+    without = store.register(A)
+    assert not store.lost_writes
+    assert store.remembered == {id_text(A): -1, id_text(B): without}
+    store.end()
+    store.register(A)
+    assert store.since == without, "the life without it had all that it knew"
 
 
 def test_a_replaced_directory_is_another_one():

@@ -124,6 +124,11 @@ ALL = {
 }
 """Found with all parts and kinds that there were."""
 
+ELIGIBLE = {
+    21002284: "the epoch since which a log directory is missing was lost on its way to the store, and nobody could lead",
+}
+"""Found with eligible leader replicas."""
+
 NOT_YET = ("old-consumers",)
 """What came after those."""
 
@@ -149,6 +154,12 @@ def test_a_seed_that_found_a_bug_with_new_kinds_of_clients_passes(seed):
 @pytest.mark.parametrize("seed", sorted(ALL))
 def test_a_seed_that_found_a_bug_with_all_that_came_later_passes(seed):
     outcome = run(Plan(seed, without=NOT_YET))
+    assert outcome.ok, outcome.violation
+
+
+@pytest.mark.parametrize("seed", sorted(ELIGIBLE))
+def test_a_seed_that_found_a_bug_with_eligible_leader_replicas_passes(seed):
+    outcome = run(Plan(seed))
     assert outcome.ok, outcome.violation
 
 

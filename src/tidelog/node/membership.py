@@ -188,10 +188,22 @@ class Membership:
         self._effects.append(Event("broker.registered", {"broker": self._broker_id, "epoch": self.epoch}))
         self._on_registered(self.epoch)
         if UNKNOWN_EPOCH in self._missing_since.values():
-            # Where this is lost, the next life takes its own epoch: more is thought to be missing then, never less.
+            # If this life ends before it is written, the next one takes its own epoch: more is thought to be missing
+            # then, never less.
             since = {id_: self.epoch if epoch == UNKNOWN_EPOCH else epoch for id_, epoch in self._missing_since.items()}
             self._missing_since = since
-            self._submit([self._write_directories()], lambda _: None)
+            self._submit([self._write_directories()], self._directories_written)
+
+    def _directories_written(self, result: StoreResult) -> None:
+        if result.outcome != "ok" and self.epoch != NO_EPOCH:
+            self._submit([Read(tree.directories_path(self._broker_id))], self._found_unwritten)
+
+    def _found_unwritten(self, result: StoreResult) -> None:
+        """Nobody else writes it while the session lasts: after a conflict or an unknown outcome it is written again."""
+        if result.outcome == "ok":
+            self._found_directories(result.values[0])
+        if self.epoch != NO_EPOCH:
+            self._submit([self._write_directories()], self._directories_written)
 
     def event(self, path: str) -> None:
         """A node below `/brokers/ids` changed: an earlier life's may be gone now."""
