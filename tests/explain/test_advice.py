@@ -19,6 +19,7 @@ from tidelog.explain.core.evidence import (
     LogDir,
     OngoingReassignment,
     OpenTransaction,
+    VoterLag,
 )
 from tidelog.explain.core.finding import Subject
 from tidelog.wire.messages.transactions.transaction_admin import ProducerState
@@ -53,6 +54,7 @@ def troubled():
     given.groups = {"g": GroupEvidence(GroupState("g", "Stable", "range", [MEMBER]), 0, [place(start=7)])}
     yield given, Subject("cluster")
     yield given, Subject("group", "g")
+    yield evidence(voter_lags=[VoterLag(2, 7, 9_000)]), Subject("cluster")
     given = evidence(moves={NAME: OngoingReassignment([0, 1, 2], [2], [1])})
     yield given, Subject("partition", "t-0")
     given = evidence()

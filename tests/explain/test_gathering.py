@@ -16,6 +16,13 @@ from tidelog.explain.gathering.evidence import gather
 from tidelog.explain.gathering.groups import groups_in, watch_groups
 from tidelog.explain.gathering.reports import MAX_PAGES
 from tidelog.wire.messages.cluster.brokers import BrokerReportRequest, BrokerReportResponse, ReportedEvent
+from tidelog.wire.messages.cluster.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    PartitionDataResponse,
+    ReplicaState,
+    TopicDataResponse,
+)
 from tidelog.wire.messages.cluster.log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -87,6 +94,7 @@ class Cluster:
             ListTransactionsRequest: ListTransactionsResponse(),
             ListOffsetsRequest: ListOffsetsResponse(topics=[listed]),
             BrokerReportRequest: ErrorCode.UNSUPPORTED_VERSION,
+            DescribeQuorumRequest: ErrorCode.UNSUPPORTED_VERSION,
             ListPartitionReassignmentsRequest: ListPartitionReassignmentsResponse(),
             DescribeConfigsRequest: DescribeConfigsResponse(),
             DescribeProducersRequest: DescribeProducersResponse(),
@@ -150,6 +158,7 @@ def loading_group():
             "Options of topics could not be read (CLUSTER_AUTHORIZATION_FAILED): min.insync.replicas",
         ),
         (DescribeConfigsRequest, denied_options(2, "t"), "The options of topic t may not be read (CLUSTER_"),
+        (DescribeQuorumRequest, CODE, "The metadata quorum may not be described (CLUSTER_AUTHORIZATION_FAILED)."),
         (DescribeProducersRequest, CODE, "Broker 0 answers DescribeProducers with CLUSTER_AUTHORIZATION_FAILED."),
         (DescribeProducersRequest, denied_producers(), "Open transactions of topic t may not be read (TOPIC_"),
         (
@@ -180,6 +189,27 @@ def test_codes_of_a_newer_kafka_are_no_crash():
     cluster.answers[DescribeLogDirsRequest] = DescribeLogDirsResponse(results=[folder])
     problems, _ = cluster.explained()
     assert "broker.folder-offline" in problems
+
+
+def described_quorum(*caught_up):
+    """Broker 0 leads; the other voters had all that it had at these times."""
+    states = [ReplicaState(replica_id=0, log_end_offset=9, last_caught_up_timestamp=90_000)]
+    states += [
+        ReplicaState(replica_id=voter, log_end_offset=5, last_caught_up_timestamp=at)
+        for voter, at in enumerate(caught_up, 1)
+    ]
+    partition = PartitionDataResponse(leader_id=0, current_voters=states)
+    return DescribeQuorumResponse(topics=[TopicDataResponse(partitions=[partition])])
+
+
+def test_voters_are_asked_for_again_if_one_has_not_fetched_yet():
+    cluster = Cluster()
+    cluster.answers[DescribeQuorumRequest] = described_quorum(90_000, 85_001)
+    assert cluster.explained() == ([], [])
+    assert cluster.asked.count(DescribeQuorumRequest) == 1
+    cluster.answers[DescribeQuorumRequest] = described_quorum(90_000, -1)
+    assert cluster.explained() == (["cluster.voter-behind"], [])
+    assert cluster.asked.count(DescribeQuorumRequest) == 3
 
 
 def test_a_broker_that_the_controller_refuses_is_named_though_metadata_has_it_not():

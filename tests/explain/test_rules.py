@@ -18,6 +18,7 @@ from tidelog.explain.core.evidence import (
     OpenTransaction,
     PartitionEvidence,
     View,
+    VoterLag,
 )
 from tidelog.explain.core.finding import broker_list, duration, size
 from tidelog.explain.core.group_rules import group_findings
@@ -335,6 +336,27 @@ def test_a_broker_that_leads_less_than_it_should():
     assert finding.severity == "note"
     assert "leads 0 of the 1 partitions" in finding.says
     assert "broker.leads-too-little" not in of_broker(evidence(leader=1, isr=(1, 2)), 0)
+
+
+def test_a_metadata_quorum_without_a_majority():
+    given = evidence(voters=(0, 1, 2), dead=(1,))
+    assert "cluster.quorum-without-majority" not in {each.kind for each in diagnose(given)}
+    given = evidence(voters=(0, 1, 2), dead=(1, 2), controller=-1)
+    (finding,) = cluster_findings(given)
+    assert (finding.severity, finding.kind) == ("error", "cluster.quorum-without-majority")
+    assert "1 of its 3 voters answer" in finding.says
+    assert helps(finding) == ["Start 1 of these: brokers 1 and 2. If they stop again, their logs say why."]
+
+
+@pytest.mark.parametrize(
+    ("behind_ms", "said"), [(0, ""), (4_999, ""), (5_000, "is behind for 5 s: it"), (None, "is behind: it does not")]
+)
+def test_a_voter_that_is_behind(behind_ms, said):
+    findings = diagnose(evidence(voters=(0, 1, 2), voter_lags=[VoterLag(2, 7, behind_ms)]))
+    assert [(finding.severity, finding.kind) for finding in findings] == [("warning", "cluster.voter-behind")] * bool(
+        said
+    )
+    assert all(said in finding.says and "It lacks 7 records" in finding.because[0] for finding in findings)
 
 
 def test_two_that_act_as_controller_for_a_moment_are_no_problem():

@@ -150,7 +150,10 @@ def standing_faults(cluster, evidence):
     for broker in evidence.brokers.keys() - asked.keys():
         yield Subject("broker", str(broker)), {"broker.down"}
     if not any(host.node.broker.controller.leading for host in asked.values()):
-        yield Subject("cluster"), {"cluster.no-controller"}
+        yield Subject("cluster"), {"cluster.no-controller", "cluster.quorum-without-majority"}
+    voters = {voter for host in asked.values() if host.node.quorum for voter, _ in host.node.quorum.controllers}
+    if 2 * len(voters & asked.keys()) <= len(voters) > 0:
+        yield Subject("cluster"), {"cluster.quorum-without-majority"}
     for broker, host in asked.items():
         subject = Subject("broker", str(broker))
         replicas = host.node.replicas
@@ -159,7 +162,7 @@ def standing_faults(cluster, evidence):
         if any(folder in replicas.live_folders for folder in replicas.full):
             yield subject, {"broker.folder-full"}
         if host.silence and host.node.store.is_silent:
-            yield subject, {"broker.store-silent", "cluster.store-silent"}
+            yield subject, {"broker.store-silent", "cluster.store-silent", "cluster.quorum-without-majority"}
     yield from ((subject, {"broker.clock-skew"}) for subject in skewed(asked.values()))
     known = {name for seen in evidence.brokers.values() if seen.answers for name in evidence.partitions}
     for name, state in ghosts.states.items():

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.shell.transport import Admin
-from tidelog.testing.broker import START_S
+from tidelog.testing.broker import START_S, Broker
 from tidelog.testing.lifecycle import RETRY_S, Lifecycle, as_text, dotted
 from tidelog.wire.messages.topics.metadata import (
     MetadataRequest,
@@ -20,6 +22,9 @@ from tidelog.wire.messages.topics.topic_changes import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
+
+ASK_MS = 1_000
+"""How long one broker has to answer before it is asked again."""
 
 
 class Topics(Lifecycle):
@@ -43,8 +48,7 @@ class Topics(Lifecycle):
             if result.error_code:
                 raise ApiError(ErrorCode(result.error_code), result.error_message)
             for broker in running:
-                while not _has_leaders(_described(admin, name, broker.id)):
-                    time.sleep(RETRY_S)
+                self._wait_until(partial(_is_known, admin, name, broker), lambda: f"all brokers know topic {name}")
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete these topics. Raises ApiError if the cluster rejects one."""
@@ -89,10 +93,19 @@ class Topics(Lifecycle):
             time.sleep(RETRY_S)
 
 
-def _described(admin: Admin, topic: str, broker: int) -> MetadataResponseTopic:
+def _described(admin: Admin, topic: str, broker: int, *, timeout_ms: int | None = None) -> MetadataResponseTopic:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-    found: MetadataResponseTopic = admin.ask(request, broker).topics[0]
+    found: MetadataResponseTopic = admin.ask(request, broker, timeout_ms=timeout_ms).topics[0]
     return found
+
+
+def _is_known(admin: Admin, topic: str, broker: Broker) -> bool:
+    """Whether the broker has leaders of all partitions; a broker that ended meanwhile is not waited for."""
+    if not broker.is_running:
+        return True
+    with suppress(ApiError):  # it may be ending
+        return _has_leaders(_described(admin, topic, broker.id, timeout_ms=ASK_MS))
+    return False
 
 
 def _has_leaders(topic: MetadataResponseTopic) -> bool:

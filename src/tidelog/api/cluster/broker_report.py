@@ -3,14 +3,14 @@
 The facts are a JSON object: `broker_epoch`; `controller` (`leading`, `id`, `epoch`, and of the leading one `deletions`:
 topic → brokers that have not confirmed them, and `refused`: brokers whose registration is refused → why); `store`: its
 contact with the metadata store (`silent` for a whole session timeout, `session`, `registered`, `waiting_ms` of the
-oldest open call); `folders`: folder → why it is offline, or null; `full`: folders without room; `loading`:
-coordinator's partition → `for_ms`, and `reason` if it is stuck; `producer_ids_wait_ms`: how long a block of producer
-ids has been needed; `behind`: led partition → replica outside the ISR → `log_end_offset`, `end` of the leader,
-`caught_up_ms_ago` (null if never in this epoch); `short`: led partition → the in-sync replicas that acks=all needs,
-where there are fewer; `uncleanable`: partition → why; `damaged`: partition → the first damaged batch that no other
-replica could replace; `min_insync_replicas`: [of its file, of the cluster], if the file's has no effect because of
-eligible leader replicas (KIP-966) and is another; with TLS, `certificates`: listener → when its certificate expires, in
-wall-clock milliseconds.
+oldest open call); `quorum`: with a metadata quorum, its `voters`; `folders`: folder → why it is offline, or null;
+`full`: folders without room; `loading`: coordinator's partition → `for_ms`, and `reason` if it is stuck;
+`producer_ids_wait_ms`: how long a block of producer ids has been needed; `behind`: led partition → replica outside the
+ISR → `log_end_offset`, `end` of the leader, `caught_up_ms_ago` (null if never in this epoch); `short`: led partition →
+the in-sync replicas that acks=all needs, where there are fewer; `uncleanable`: partition → why; `damaged`: partition →
+the first damaged batch that no other replica could replace; `min_insync_replicas`: [of its file, of the cluster], if
+the file's has no effect because of eligible leader replicas (KIP-966) and is another; with TLS, `certificates`:
+listener → when its certificate expires, in wall-clock milliseconds.
 """
 
 import json
@@ -69,6 +69,7 @@ def facts(broker: Broker, now: Time) -> Sliced[dict[str, Any]]:
         "broker_epoch": broker.broker_epoch,
         "controller": _controller(broker),
         "store": _store(broker),
+        **({"quorum": {"voters": [voter for voter, _ in quorum.controllers]}} if (quorum := broker.quorum) else {}),
         "full": sorted(broker.replicas.full),
         "loading": {
             str(name): {"for_ms": now.mono - loading.since, "reason": loading.reason}

@@ -124,6 +124,8 @@ def _store(evidence: Evidence, seen: BrokerEvidence) -> Iterator[Finding]:
     says = f"It does not reach the metadata store: {trouble}."
     because = ["Other brokers reach it. This one cannot change its in-sync replicas, and may lose its leaderships."]
     helps = [Advice("Check its network to the store, and look for store.unreachable in its log.")]
+    if evidence.voters:
+        helps = [Advice("Check its network to the controllers.")]
     yield Finding("warning", "broker.store-silent", _subject(seen), says, because, helps)
 
 

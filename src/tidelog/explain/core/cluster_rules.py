@@ -6,15 +6,21 @@ from tidelog.errors import ErrorCode
 from tidelog.explain.core.broker_rules import store_trouble
 from tidelog.explain.core.evidence import Evidence
 from tidelog.explain.core.finding import CLUSTER, Advice, Finding, Severity, Subject, broker_list, duration
+from tidelog.explain.core.replica_state import why_silent
 from tidelog.model import NO_LEADER
 
+VOTER_LAG_MS = 5_000
+"""How long a voter may be behind: ten of its fetches."""
 DELETION_MS = 60_000
 """How long a deletion may take before it counts as stuck."""
 
+REPAIR_QUORUM = Advice("A majority of the voters must reach each other: repair the network between the controllers.")
+
 
 def cluster_findings(evidence: Evidence) -> Iterator[Finding]:
-    yield from _store(evidence)
-    yield from _no_controller(evidence)
+    lost = list(_lost_majority(evidence))
+    yield from lost or (*_store(evidence), *_no_controller(evidence))
+    yield from _voters_behind(evidence)
 
 
 def _store(evidence: Evidence) -> Iterator[Finding]:
@@ -24,7 +30,35 @@ def _store(evidence: Evidence) -> Iterator[Finding]:
     says = "No broker reaches the metadata store: leaders cannot be elected, and nothing can be changed."
     because = [f"Broker {broker}: {trouble}." for broker, trouble in sorted(troubles.items())]
     helps = [Advice("Start the metadata store (metadata.store of the brokers), or repair the network to it.")]
+    if evidence.voters:
+        helps = [REPAIR_QUORUM]
     yield Finding("error", "cluster.store-silent", CLUSTER, says, because, helps)
+
+
+def _lost_majority(evidence: Evidence) -> Iterator[Finding]:
+    dead = [voter for voter in evidence.voters if not evidence.is_alive(voter)]
+    alive, needed = len(evidence.voters) - len(dead), len(evidence.voters) // 2 + 1
+    if not evidence.voters or alive >= needed:
+        return
+    says = (
+        f"The metadata quorum has no majority: {alive} of its {len(evidence.voters)} voters answer. "
+        "Leaders cannot be elected, and nothing can be changed."
+    )
+    because = [why_silent(evidence, voter) for voter in dead]
+    helps = [Advice(f"Start {needed - alive} of these: {broker_list(dead)}. If they stop again, their logs say why.")]
+    yield Finding("error", "cluster.quorum-without-majority", CLUSTER, says, because, helps)
+
+
+def _voters_behind(evidence: Evidence) -> Iterator[Finding]:
+    for voter, records, behind_ms in evidence.voter_lags:
+        if behind_ms is None or behind_ms >= VOTER_LAG_MS:
+            since = f" for {duration(behind_ms)}" if behind_ms is not None else ""
+            says = f"Voter {voter} of the metadata quorum is behind{since}: it does not help to make a majority."
+            because = [f"It lacks {records} records of the metadata log."]
+            helps = [
+                Advice(f"Check the network and the disk of node {voter}. To watch it:", "quorum describe --replication")
+            ]
+            yield Finding("warning", "cluster.voter-behind", CLUSTER, says, because, helps)
 
 
 def _no_controller(evidence: Evidence) -> Iterator[Finding]:
@@ -33,9 +67,8 @@ def _no_controller(evidence: Evidence) -> Iterator[Finding]:
     reports = [seen.facts["controller"] for seen in evidence.brokers.values() if "controller" in seen.facts]
     elected = evidence.last_event("controller.elected")
     because = [] if elected is None else [f"The last controller was broker {elected.broker}."]
-    helps = [
-        Advice("Look for store.unreachable in the brokers' logs: at least one broker must reach the metadata store.")
-    ]
+    look = "Look for store.unreachable in the brokers' logs: at least one broker must reach the metadata store."
+    helps = [REPAIR_QUORUM if evidence.voters else Advice(look)]
     if evidence.controller == NO_LEADER or (reports and not any(report.get("leading") for report in reports)):
         says = "There is no controller: leaders cannot be elected, and topics cannot be created."
         yield Finding("error", "cluster.no-controller", CLUSTER, says, because, helps)

@@ -180,6 +180,15 @@ class GroupEvidence:
     was_rebalancing: bool = False
 
 
+class VoterLag(NamedTuple):
+    """How far a voter of the metadata quorum is behind its leader: records, and the milliseconds since it had all that
+    the leader had, None if that is unknown."""
+
+    voter: int
+    records: int
+    behind_ms: int | None
+
+
 @dataclass(slots=True)
 class Evidence:
     """What the rules judge; `brokers` has every broker that is registered or is assigned a replica.
@@ -203,6 +212,10 @@ class Evidence:
     silent_groups: dict[str, ErrorCode] = field(default_factory=dict)
     """Groups that their coordinators did not describe, although they may exist."""
     unanswered: list[str] = field(default_factory=list)
+    voters: Sequence[int] = ()
+    """Of the metadata quorum (Tidelog)."""
+    voter_lags: Sequence[VoterLag] = ()
+    """The voters besides the leader, as it describes them."""
 
     def is_alive(self, broker: int) -> bool:
         return broker in self.brokers and self.brokers[broker].answers

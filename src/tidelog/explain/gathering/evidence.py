@@ -16,6 +16,7 @@ from tidelog.explain.core.broker_rules import RATES
 from tidelog.explain.core.evidence import BrokerEvidence, Evidence, LogDir, OngoingReassignment, PartitionEvidence
 from tidelog.explain.gathering.asking import Answer, Ask, Pause, Steps, ask_all, refused, top_error
 from tidelog.explain.gathering.look import Look, Wanted, addresses_in, metadata_request, shown_by, take_look
+from tidelog.explain.gathering.quorum import add_quorum
 from tidelog.explain.gathering.reports import add_reports
 from tidelog.explain.gathering.transactions import add_transactions
 from tidelog.model import TopicPartition
@@ -50,6 +51,7 @@ def gather(
     yield Pause(watch_ms)
     last = yield from _look_again(evidence, first, wanted, topics, patience_ms)
     _take_sizes(evidence, first, last)
+    yield from add_quorum(evidence)
     yield from add_transactions(evidence)
     for broker, seen in evidence.brokers.items():
         if seen.answers:
