@@ -9,7 +9,6 @@ from tidelog.errors import InvalidOption
 from tidelog.log.checkpoints import MetaProperties
 from tidelog.quorum.formatting import METADATA_FOLDER
 from tidelog.shell.broker import run_broker
-from tidelog.shell.log_dir_lock import CannotStart
 from tidelog.shell.quorum import quorum_folders
 from tidelog.shell.quorum.quorum_folders import NotFormatted
 from tidelog.shell.quorum.quorum_setup import QuorumNode
@@ -48,11 +47,13 @@ def test_a_lone_voter_has_a_cluster_of_its_own(tmp_path):
     assert (setup.voters.ids, setup.voters.directories, setup.directory) == ((1,), False, b"d" * 16)
 
 
-def test_without_voters_in_options_or_folder_it_is_not_known_who_votes(tmp_path):
-    given = {"controller.quorum.voters": "", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
-    node = QuorumNode(options(tmp_path, **{name.replace(".", "_"): value for name, value in given.items()}))
-    with pytest.raises(CannotStart, match="does not name the controllers: format it with --standalone or --initial"):
-        node.setup(MetaProperties("c", 1, b"d" * 16))
+def test_without_voters_in_options_or_folder_the_bootstrap_servers_are_asked(tmp_path):
+    config = options(tmp_path, controller_quorum_voters="")
+    own = config.listeners[1].removeprefix("CONTROLLER://")
+    given = {**config.properties, "controller.quorum.bootstrap.servers": f"{own},127.0.0.2:9093"}
+    setup = QuorumNode(BrokerConfig(given)).setup(MetaProperties("c", 1, b"d" * 16))
+    assert (len(setup.voters), setup.endpoints) == (0, {})
+    assert [(each.host, each.port) for each in setup.bootstrap] == [("127.0.0.2", 9093)]
 
 
 def test_voters_come_from_the_folder_with_their_addresses(tmp_path):

@@ -42,6 +42,7 @@ from tidelog.node.quorum.member import FETCH_VERSION as METADATA_FETCH_VERSION
 from tidelog.node.quorum.member import FIRST_TOKEN as FIRST_QUORUM_TOKEN
 from tidelog.node.quorum.member import OWNERS as QUORUM_OWNERS
 from tidelog.node.quorum.member import (
+    PROBES,
     Changed,
     OfficeTaken,
     QuorumMember,
@@ -559,9 +560,11 @@ class Node:
 
     def _endpoint(self, broker_id: int, owner: str) -> Endpoint | None:
         """The address of a broker; the controller here knows a new broker before any metadata is pushed. Requests of
-        the quorum go to another listener."""
-        if self.quorum is not None and owner in QUORUM_OWNERS and (found := self.quorum.endpoint(broker_id)):
-            return found
+        the quorum go to another listener; only its probes go to nodes without one, too."""
+        if self.quorum is not None and owner in QUORUM_OWNERS:
+            found = self.quorum.endpoint(broker_id)
+            if found is not None or owner != PROBES:
+                return found
         known = self.broker.image.brokers.get(broker_id)
         known_endpoint = known.endpoints.get(self.broker.inter_broker_listener) if known else None
         return self.broker.controller.endpoint(broker_id) or known_endpoint

@@ -191,6 +191,16 @@ _RESPONSES: dict[type[Any], type[Any]] = {
 }
 
 
+NODE_ENDPOINTS: dict[type[Any], type[Any]] = {
+    elections.VoteResponse: elections.NodeEndpoint,
+    elections.BeginQuorumEpochResponse: elections.NodeEndpoint,
+    elections.EndQuorumEpochResponse: elections.NodeEndpoint,
+    fetch.FetchResponse: fetch.NodeEndpoint,
+    fetch_snapshot.FetchSnapshotResponse: fetch_snapshot.NodeEndpoint,
+}
+"""The answers that say where the leader is reached, and how."""
+
+
 def answered_partition(response: Message) -> Any:
     """The partition of an answer; None if it was refused as a whole."""
     topics = response.responses if isinstance(response, fetch.FetchResponse) else response.topics

@@ -4,6 +4,7 @@ from collections import deque
 from functools import partial
 from heapq import heappop, heappush
 from random import Random
+from typing import ClassVar
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
@@ -27,9 +28,10 @@ from tidelog.model import Endpoint, Time
 from tidelog.node.node import Node
 from tidelog.node.quorum.setup import QuorumSetup
 from tidelog.ports import Create
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import VoterKey, Voters, voter_record
 from tidelog.sim.carry import read_part
 from tidelog.sim.disk import SimDisk
+from tidelog.wire.messages.cluster.metadata_log import VoterEndpoint
 
 WALL = 1_700_000_000_000
 FOLDER = "/data"
@@ -64,16 +66,22 @@ class Process:
                 **cluster.options,
             }
         )
-        voters = range(cluster.size)
+        voters = range(cluster.voters)
         setup = QuorumSetup(
             CLUSTER_ID,
             f"{FOLDER}/__cluster_metadata-0",
             cluster.directories[number],
-            Voters(VoterKey(each, directory(each)) for each in voters),
+            Voters.of(
+                voter_record(
+                    VoterKey(each, directory(each)),
+                    [VoterEndpoint(name="CONTROLLER", host=f"host-{each}", port=PORTS["CONTROLLER"])],
+                )
+                for each in voters
+            ),
             {each: Endpoint("CONTROLLER", "PLAINTEXT", f"host-{each}", PORTS["CONTROLLER"]) for each in voters},
             listeners=frozenset({"CONTROLLER"}),
             founding=[Create(tree.CLUSTER_ID, tree.format_cluster_id(CLUSTER_ID)), *founding(config)],
-        )._replace(**cluster.setup)
+        )._replace(**cluster.setup, **(cluster.bootstrap_only if number >= cluster.voters else {}))
         self.node = Node(
             config,
             disk,
@@ -182,10 +190,18 @@ class Process:
 
 
 class QuorumCluster:
-    """`size` brokers that all vote. `setup` has fields of their `QuorumSetup`."""
+    """`size` brokers, of which the first `voters` vote, by default all. The others know one bootstrap server only.
+    `setup` has fields of their `QuorumSetup`."""
 
-    def __init__(self, size=3, seed=1, setup=None, **options):
+    bootstrap_only: ClassVar = {
+        "voters": Voters(directories=False),
+        "endpoints": {},
+        "bootstrap": (Endpoint("CONTROLLER", "", "host-0", PORTS["CONTROLLER"]),),
+    }
+
+    def __init__(self, size=3, seed=1, setup=None, voters=None, **options):
         self.size = size
+        self.voters = size if voters is None else voters
         self.setup = setup or {}
         self.random = Random(seed)
         self.options = {name.replace("_", "."): str(value) for name, value in options.items()}

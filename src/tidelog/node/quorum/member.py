@@ -35,7 +35,7 @@ from tidelog.quorum.records import (
     decode,
 )
 from tidelog.quorum.replica import Replica, config_of
-from tidelog.quorum.requests import only_partition
+from tidelog.quorum.requests import NODE_ENDPOINTS, only_partition
 from tidelog.quorum.state_file import check_voters, load_state
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import VoterKey
@@ -48,6 +48,9 @@ WRITES, PROBES = "quorum-write", "quorum-probe"
 OWNERS = (VOTES, FETCHES, WRITES, PROBES)
 """The owners of its requests to other nodes."""
 FETCH_VERSION = 18
+BOOTSTRAP = -100
+"""The first of the numbers that bootstrap servers have here, which go down: their nodes are not known. As in Kafka,
+they are negative."""
 FIRST_TOKEN = 1 << 60
 """Tokens of its syncs and files: no other part of the node has such."""
 WORK_A_TURN = 1_000
@@ -124,6 +127,9 @@ class QuorumMember:
         """A controller said so."""
         self._is_denied = False
         """The last answer of a controller was that this node may not ask it."""
+        self._bootstrap = {BOOTSTRAP - index: place for index, place in enumerate(setup.bootstrap)}
+        self._named: dict[int, Endpoint] = {}
+        """The leader that the last answer named, and where it is reached: for a node that does not know the voters."""
         self._is_waiting = False
         """For the end of a session of another process with this node's number."""
 
@@ -156,7 +162,7 @@ class QuorumMember:
         """Where the node's controller is reached: as the log says, or as it was known at the start."""
         places = self.machine.endpoints_of(node) if self.machine is not None else ()
         if not places:
-            return self.setup.endpoints.get(node)
+            return self._bootstrap.get(node) or self._named.get(node) or self.setup.endpoints.get(node)
         place = next((each for each in places if each.name.upper() == self.setup.listener), places[0])
         return controller_endpoint(self.setup.listener, place.host, place.port)
 
@@ -206,7 +212,7 @@ class QuorumMember:
             state,
             dice=self._dice,
             options=setup.options,
-            bootstrap=tuple(setup.endpoints),
+            bootstrap=(*setup.endpoints, *self._bootstrap),
         )
         self._heard_at = now.mono
         self._give(now, self.machine.start)
@@ -250,13 +256,19 @@ class QuorumMember:
             self._is_denied = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         if owner == FETCHES and response is not None and not code:
             self._heard(now)
+        for place in getattr(response, "node_endpoints", ()):
+            self._named = {place.node_id: controller_endpoint(self.setup.listener, place.host, place.port)}
         self._give(now, self.machine.answered, token, response)
         if code == ErrorCode.INCONSISTENT_CLUSTER_ID and (strangers := self.machine.strangers):
             self._stop(
                 f"The log directory belongs to cluster {self.setup.cluster_id}, but controllers "
-                f"{', '.join(map(str, strangers))} belong to another cluster: correct "
+                f"{', '.join(map(self._shown, strangers))} belong to another cluster: correct "
                 f"controller.quorum.bootstrap.servers or controller.quorum.voters, or format an empty directory"
             )
+
+    def _shown(self, node: int) -> str:
+        place = self._bootstrap.get(node)
+        return str(node) if place is None else f"{place.host}:{place.port}"
 
     def synced(self, token: int, now: Time) -> None:
         assert self.machine is not None
@@ -367,10 +379,20 @@ class QuorumMember:
                     self._effects.append(Sync(FIRST_TOKEN + token, files))
                 case Replace(token, path, content):
                     self._effects.append(Replace(FIRST_TOKEN + token, path, content))
+                case Reply(_, response):
+                    self._name_leader(response)
+                    self._effects.append(effect)
                 case Event("quorum.committed"):  # with every change of the tree: for timelines only
                     self._effects.append(effect._replace(level="debug"))
                 case _:
                     self._effects.append(effect)
+
+    def _name_leader(self, response: Any) -> None:
+        """Say where the leader is reached, as Kafka does: who asks may know a bootstrap server only."""
+        endpoint_of = NODE_ENDPOINTS.get(type(response))
+        place = self.endpoint(self.leader_id) if endpoint_of is not None else None
+        if endpoint_of is not None and place is not None:
+            response.node_endpoints = [endpoint_of(node_id=self.leader_id, host=place.host, port=place.port)]
 
     def _append(self, values: Collection[bytes], now: Time) -> ErrorCode:
         """As leader."""

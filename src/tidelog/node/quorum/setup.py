@@ -13,9 +13,9 @@ from tidelog.quorum.voters import Voters
 class QuorumSetup(NamedTuple):
     """`folder` has the metadata log, `directory` is the ID of the log directory around it. `voters` vote where the log
     does not say who does; `endpoints` are theirs, by node. `listener` is the one by which controllers are reached,
-    `listeners` are those of this node's controller. `users` may log in by SCRAM until the tree is there. `founding`
-    is what the first leader writes into the empty tree, in one multi, unless its first node is there. Times are in
-    milliseconds."""
+    `listeners` are those of this node's controller. `bootstrap` are addresses of controllers whose nodes are not known.
+    `users` may log in by SCRAM until the tree is there. `founding` is what the first leader writes into the empty tree,
+    in one multi, unless its first node is there. Times are in milliseconds."""
 
     cluster_id: str
     folder: str
@@ -23,6 +23,7 @@ class QuorumSetup(NamedTuple):
     voters: Voters
     endpoints: Mapping[int, Endpoint]
     listener: str = "CONTROLLER"
+    bootstrap: Sequence[Endpoint] = ()
     listeners: frozenset[str] = frozenset()
     founding: Sequence[Change] = ()
     users: Mapping[str, Mapping[str, str]] = MappingProxyType({})

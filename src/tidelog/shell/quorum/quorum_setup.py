@@ -73,7 +73,7 @@ class QuorumNode:
         )
 
     def setup(self, meta: MetaProperties) -> QuorumSetup:
-        """`meta` is that of the metadata log's directory. CannotStart if it is not known who votes."""
+        """`meta` is that of the metadata log's directory."""
         config = self._config
         voters, endpoints = self._voters()
         users = users_of(self.folder)
@@ -84,6 +84,7 @@ class QuorumNode:
             voters,
             endpoints,
             self._options.listener,
+            self._bootstrap(),
             listeners=frozenset(each.listener for each in listeners.of_controllers(config)),
             founding=[
                 Create(tree.CLUSTER_ID, tree.format_cluster_id(meta.cluster_id)),
@@ -100,17 +101,15 @@ class QuorumNode:
         )
 
     def _voters(self) -> tuple[Voters, dict[int, Endpoint]]:
-        """The fixed voters of the options, or those that the directory was formatted with."""
+        """The fixed voters of the options, or those that the directory was formatted with. A node that was formatted
+        with neither learns from the log who votes."""
         chosen = self._options
         if chosen.voters:
             fixed = {each.node_id: controller_endpoint(chosen.listener, each.host, each.port) for each in chosen.voters}
             return _static(fixed), fixed
         found = voters_of(self.folder)
         if not found:
-            raise CannotStart(
-                f"Log directory {self.folder} does not name the controllers: format it with --standalone or "
-                "--initial-controllers."
-            )
+            return Voters(directories=False), {}
         endpoints = {
             each.voter_id: controller_endpoint(chosen.listener, place.host, place.port)
             for each in found
@@ -118,6 +117,11 @@ class QuorumNode:
             if place.name.upper() == chosen.listener
         }
         return Voters.of(found), endpoints
+
+    def _bootstrap(self) -> list[Endpoint]:
+        """The bootstrap servers but this node: whoever answers names the leader."""
+        chosen = self._options
+        return [controller_endpoint(chosen.listener, *each) for each in chosen.bootstrap if each != chosen.own]
 
 
 def _static(fixed: Mapping[int, Endpoint]) -> Voters:
