@@ -1,5 +1,10 @@
 """Clusters of the kit whose brokers are a metadata quorum."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count, pairwise
+from threading import Event
+
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -36,6 +41,47 @@ def test_records_are_acknowledged_while_the_controller_is_killed(cluster):
     send(cluster, 30)
     cluster.start(controller)
     send(cluster, 30)
+
+
+LONGEST_GAP_S = 6.0
+"""Below the 9 s for which the session of a broker lasts that nobody misses. Usual is 0.5 s, the longest time for which a
+follower waits at a leader before it fetches a partition that leader has got meanwhile."""
+
+
+def test_a_rolling_restart_leaves_no_partition_without_a_leader(cluster):
+    """Each broker hands its leaderships over before it stops, so a producer never waits for the end of a session."""
+    cluster.create_topic("rolling", partitions=6)
+    is_over, acknowledged = Event(), []
+
+    def write():
+        with Producer(cluster.bootstrap, acks="all", linger_ms=0) as producer:
+            for number in count():
+                if is_over.is_set():
+                    return
+                producer.send("rolling", b"x", partition=number % 6)
+                assert all(delivery.is_acknowledged for delivery in producer.flush(timeout=60))
+                acknowledged.append(time.monotonic())
+
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(write)
+        try:
+            for number in range(3):
+                wait_for(lambda: in_sync(cluster, "rolling") == [3] * 6, "all replicas in sync")
+                cluster.stop(number)
+                leaders = [cluster.leader("rolling", partition) for partition in range(6)]
+                assert set(leaders) <= {0, 1, 2} - {number}
+                cluster.start(number)
+            before = len(acknowledged)
+            wait_for(lambda: len(acknowledged) >= before + 6, "records after the last restart")
+        finally:
+            is_over.set()
+        written.result()
+    gap = max(later - earlier for earlier, later in pairwise(acknowledged))
+    assert gap < LONGEST_GAP_S, gap
+
+
+def in_sync(cluster, topic):
+    return [len(cluster.in_sync(topic, partition)) for partition in range(6)]
 
 
 def test_a_controller_without_network_is_replaced_and_comes_back(cluster):

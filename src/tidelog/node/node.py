@@ -131,7 +131,7 @@ class Node:
         )
         self.upkeep = Upkeep(broker, disk, self._effects, self._out)
         broker.uncleanable = self.upkeep.cleaning.uncleanable
-        self.stopping = Stopping(self._effects)
+        self.stopping = Stopping(self._effects, self.quorum)
         of_topics: Mapping[str, Any] = {GROUP_TOPIC: broker.groups, TRANSACTION_TOPIC: broker.transactions}
         self.coordinating = Coordinating(of_topics, broker.replicas, self._effects, broker.examine)
         broker.loading = self.coordinating.loading
@@ -412,6 +412,7 @@ class Node:
                     self._session_started(session)
                 case SessionLost():
                     self._session_lost()
+                    self.stopping.left(self.now)
                 case Silent():
                     self._store_silent()
                 case Changed(path):

@@ -1,6 +1,10 @@
-"""Stopping on purpose: the controller moves the leaders away first (controlled shutdown), a few times at most."""
+"""Stopping on purpose: the controller moves the leaders away first (controlled shutdown), a few times at most.
 
-from typing import ClassVar
+With a metadata quorum the broker then ends its session by a record, so that nobody has to find out that it is gone, and
+leaves the quorum's office if it has it.
+"""
+
+from typing import ClassVar, Protocol
 
 from tidelog.alarms import Alarm
 from tidelog.effects import CONTROLLER, Effect, Event, PeerRequest, Stop
@@ -10,15 +14,29 @@ from tidelog.wire.messages.cluster.brokers import ControlledShutdownRequest, Con
 ATTEMPTS = 3
 ANSWER_WITHIN_MS = 5_000
 RETRY_MS = 500
+LEAVE_WITHIN_MS = 500
+"""How long the end of the session may take: the last brokers of a cluster that stops are no majority any more."""
+
+
+class Leaves(Protocol):
+    """This node's part of the metadata quorum."""
+
+    def leave(self, now: Time) -> bool:
+        """Whether the end of the session is on its way."""
+
+    def resign(self, now: Time) -> None: ...
 
 
 class Stopping:
-    """Nothing until `begin`; then requests until no leadership is left or the attempts are used up; then `Stop`."""
+    """Nothing until `begin`; then requests until no leadership is left or the attempts are used up; then the end of the
+    session in the metadata quorum, which is reported by `left`; then `Stop`."""
 
     OWNER: ClassVar[str] = "shutdown"
 
-    def __init__(self, effects: list[Effect]) -> None:
+    def __init__(self, effects: list[Effect], quorum: Leaves | None = None) -> None:
         self._effects = effects
+        self._quorum = quorum
+        self.is_leaving = False
         self._attempts = ATTEMPTS
         self._request: ControlledShutdownRequest | None = None
         self.alarm = Alarm()
@@ -45,18 +63,34 @@ class Stopping:
         if self.done or self._request is None:
             return
         if response is not None and not response.error_code and not response.remaining_partitions:
-            self._stop_next_turn(now)
+            self._leave(now)
             return
         if response is not None and response.remaining_partitions:
             left = len(response.remaining_partitions)
             self._effects.append(Event("shutdown.leaders_left", {"partitions": left}))
         self.alarm.set(now.mono + RETRY_MS)
 
+    def _leave(self, now: Time) -> None:
+        if self.is_leaving:
+            return
+        self.is_leaving = self._quorum is not None and self._quorum.leave(now)
+        if self.is_leaving:
+            self.alarm.set(now.mono + LEAVE_WITHIN_MS)
+        else:
+            self._stop_next_turn(now)
+
+    def left(self, now: Time) -> None:
+        """The session is over."""
+        if self.is_leaving and not self.done:
+            assert self._quorum is not None
+            self._quorum.resign(now)
+            self._stop_next_turn(now)
+
     def wake(self, now: Time) -> None:
         if self.done:
             self.alarm.set(None)
             self._effects.append(Stop())
-        elif self._attempts > 0:
+        elif self._attempts > 0 and not self.is_leaving:
             self._send_request(now)
         else:
             self._stop_next_turn(now)

@@ -19,7 +19,7 @@ from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Stop, St
 from tidelog.errors import CorruptLog, DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import NO_LEADER, Endpoint, Time, earliest
 from tidelog.node.quorum.local_tree import LocalTree, Outcome
-from tidelog.node.quorum.office import Office
+from tidelog.node.quorum.office import STOPPED, Office
 from tidelog.node.quorum.setup import QuorumSetup, controller_endpoint
 from tidelog.node.quorum.tree_writes import UNKNOWN, Results, TreeWrites
 from tidelog.ports import Disk, StoreResult
@@ -130,6 +130,7 @@ class QuorumMember:
         self._bootstrap = {BOOTSTRAP - index: place for index, place in enumerate(setup.bootstrap)}
         self._named: dict[int, Endpoint] = {}
         """The leader that the last answer named, and where it is reached: for a node that does not know the voters."""
+        self._is_leaving = False
         self._is_waiting = False
         """For the end of a session of another process with this node's number."""
 
@@ -308,6 +309,15 @@ class QuorumMember:
         assert self.machine is not None
         self._give(now, self.machine.resign)
 
+    def leave(self, now: Time) -> bool:
+        """End the session by a record, and open no other one; False if there is none, or nobody to send it to."""
+        if self.session == NO_SESSION or self.leader_id == NO_LEADER or self.has_failed:
+            return False
+        self._is_leaving = True
+        self._writes.close(SessionEnded(self.session, STOPPED))
+        self.pump(now)
+        return True
+
     def accept(self, session: int) -> None:
         """The node knows this session: what it submits from now on is meant for it."""
         self._accepted = session
@@ -452,6 +462,8 @@ class QuorumMember:
                         self._writes.opened()
             case SessionEnded(session):
                 self._office.ended(session)
+                if session == self.session:
+                    self._writes.opened()
                 self._follow_session()
 
     def _follow_session(self) -> None:
@@ -470,7 +482,7 @@ class QuorumMember:
         """Request a session, unless another process with this number has one: a session of this folder's former
         process is replaced at once."""
         found = self.local.tree
-        if self.session or self._writes.is_opening or self._behind_since is not None:
+        if self.session or self._is_leaving or self._writes.is_opening or self._behind_since is not None:
             return
         if not self.local.applied:  # not even who the sessions are of is known
             return

@@ -14,7 +14,7 @@ from tidelog.quorum.records import NO_SESSION, SessionEnded, SessionOpened, Tree
 from tidelog.quorum.tree import Tree
 from tidelog.quorum.voters import VoterKey
 
-LEASE_OVER, GONE = "lease over", "process gone"
+LEASE_OVER, GONE, STOPPED = "lease over", "process gone", "stopped"
 
 
 class Office:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tidelog.effects import Store
 from tidelog.model import NO_LEADER
 from tidelog.ports import Query, StoreResult
-from tidelog.quorum.records import SessionOpened, TreeChanges, encode
+from tidelog.quorum.records import SessionEnded, SessionOpened, TreeChanges, encode
 
 UNKNOWN = StoreResult("unknown")
 NOT_SENT = -1
@@ -58,14 +58,18 @@ class TreeWrites:
 
     @property
     def is_opening(self) -> bool:
-        """Whether the beginning of a session is on its way."""
+        """Whether the beginning of a session, or its end, is on its way."""
         return self._opening is not None
 
     def open(self, record: SessionOpened) -> None:
         self._opening = Change(0, 0, encode(record))
 
+    def close(self, record: SessionEnded) -> None:
+        """The session ends with this record, which is sent before all that waits."""
+        self._opening = Change(0, 0, encode(record))
+
     def opened(self) -> None:
-        """The record of the session's beginning was applied, with either result."""
+        """The record of the session's beginning or end was applied, with either result."""
         self._opening = None
 
     def submit(self, session: int, store: Store) -> Results:
