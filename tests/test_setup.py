@@ -26,7 +26,7 @@ class Machine:
     def __init__(self, folder: Path, *, user: int) -> None:
         self.checkout, self.path, self._calls = folder / "checkout", folder / "bin", folder / "calls"
         self.path.mkdir()
-        poms = ("kafka/pom.xml", "kafka/zookeeper.xml", "kafka/spark.xml", "kafka/connect.xml")
+        poms = ("kafka/pom.xml", "kafka/zookeeper.xml", "kafka/spark.xml", "kafka/s3.xml", "kafka/connect.xml")
         clients = [
             path.relative_to(ROOT).as_posix()
             for folder in ("node", "go", "go/sarama", "go/franz-go", "rust")
@@ -122,12 +122,13 @@ def test_jars_are_copied_once(machine):
     for name in ("java", "javac", "mvn", "kcat", "chromium", "ip", "openssl", "go"):
         machine.has(name)
     assert machine.setup("test").returncode == 0
-    kafka, zookeeper, spark = [call for call in machine.calls if call.startswith("mvn")]
+    kafka, zookeeper, spark, s3 = [call for call in machine.calls if call.startswith("mvn")]
     assert "-f kafka/pom.xml" in kafka
     assert f"-DoutputDirectory={machine.checkout}/.cache/kafka.new/4.3.1/libs" in kafka
     assert "-f kafka/zookeeper.xml" in zookeeper
     assert f"-DoutputDirectory={machine.checkout}/.cache/zookeeper.new/3." in zookeeper
     assert "-f kafka/spark.xml" in spark
+    assert "-f kafka/s3.xml" in s3
     for variant in ("test", "bench", "demo", "check", "base"):
         assert machine.setup(variant).stdout == ""
 

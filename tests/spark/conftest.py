@@ -14,7 +14,7 @@ import pytest
 
 from tests import jvm
 from tests.compatibility.differential import brokers, secured
-from tests.spark import beside, records
+from tests.spark import beside, object_store, records
 from tests.spark.settings import QUICK, SETTINGS, configured, end
 from tests.spark.steps import Steps
 from tidelog.shell.supervisor import Supervisor
@@ -56,22 +56,40 @@ def spark_home() -> Iterator[None]:
 def connector() -> str:
     """The jars of Spark's own Kafka connector, with commas between them."""
     folder = os.environ.get("TIDELOG_SPARK_LIBS")
-    folders = [Path(folder)] if folder else sorted((ROOT / ".cache" / "spark").glob("*/libs"))
+    return _jars([Path(folder)] if folder else sorted((ROOT / ".cache" / "spark").glob("*/libs")))
+
+
+@pytest.fixture(scope="session")
+def s3a() -> str:
+    """The jars of Hadoop's file system for object stores."""
+    return _jars(sorted((ROOT / ".cache" / "s3").glob("*/libs")))
+
+
+def _jars(folders: list[Path]) -> str:
     jars = [str(jar) for each in folders for jar in each.glob("*.jar")]
     if not jars:
-        pytest.fail("the jars of Spark's Kafka connector are missing: run scripts/setup test")
+        pytest.fail("jars of Spark or Hadoop are missing: run scripts/setup test")
     return ",".join(jars)
 
 
 @pytest.fixture(scope="session")
-def spark(connector: str, spark_home: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def bucket(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of a bucket in an object store, and the session can reach it."""
+    with object_store.running(tmp_path_factory.mktemp("s3") / "log") as url:
+        for name, value in object_store.settings(url).items():
+            spark._jsc.hadoopConfiguration().set(name, value)
+        yield f"s3a://{object_store.BUCKET}"
+
+
+@pytest.fixture(scope="session")
+def spark(connector: str, s3a: str, spark_home: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The session of all tests. A test that sets its configuration does so through `conf`. That Tidelog's source and
     sink need no jar is proved by `sink_query`, the driver of `test_sink_kills`."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
-    settings = {**SETTINGS, "spark.jars": connector, "spark.sql.warehouse.dir": warehouse}
+    settings = {**SETTINGS, "spark.jars": f"{connector},{s3a}", "spark.sql.warehouse.dir": warehouse}
     conf = SparkConf().setAll(settings.items())
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     gateway = SparkContext._gateway

@@ -106,3 +106,26 @@ def test_other_programs_read_its_files(place):
     opened(place).add(Frame(0, 3), 0, "one")
     files = [task.file.file_path for task in loaded(place).scan().plan_files()]
     assert duckdb.sql(f"select count(*) from read_parquet({files})").fetchall() == [(6,)]
+
+
+def test_partitions_are_columns_and_files_are_left_out_by_them(tmp_path):
+    place = tmp_path / "table"
+    url = f"sqlite:///{tmp_path}/catalog.sqlite"
+    for first in (0, 9):
+        table = IcebergTableOfRows(str(place), url)
+        if table.record() is None:
+            table.create(RECORD, Frame(0, 0).schema, ["place"], "query")
+        table.add(Frame(first, 20), first, "query")
+    catalog = SqlCatalog("tidelog", uri=url)
+    try:
+        found = catalog.load_table(("tidelog", "table"))
+    finally:
+        catalog.engine.dispose()
+    rows = found.scan().to_arrow().to_pylist()
+    assert sorted((row["_partition"], row["_offset"], row["place"]) for row in rows) == wanted(20)
+    assert len(list(found.scan().plan_files())) == 3
+    (task,) = found.scan(row_filter="place == 'EWR'").plan_files()
+    assert task.file.record_count == 14
+    assert found.scan(row_filter="place is null").to_arrow().num_rows == 14
+    with pytest.raises(WrongOption, match=r"the catalog has a table tidelog\.table at file://"):
+        IcebergTableOfRows(str(tmp_path / "other" / "table"), url).record()

@@ -49,7 +49,9 @@ def found(spark, tides, tmp_path_factory):
     def run():
         records = plan.records(spark, topic)
         rows = outcomes(records, weather_table(spark), results="told", dead="dead", delay=DELAY)
-        plan.start(rows.writeStream.format("parquet").option("path", str(folder / "rows")), "hours").awaitTermination()
+        plan.start(
+            spark, rows.writeStream.format("parquet").option("path", str(folder / "rows")), "hours"
+        ).awaitTermination()
 
     with configured(spark, "spark.sql.streaming.stateStore.providerClass", STATE_STORE):
         run()

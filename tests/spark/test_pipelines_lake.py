@@ -162,6 +162,8 @@ def test_columns_are_found_in_the_values_and_kept(spark, tides, topic, tmp_path,
     ("options", "told"),
     [
         ({"format": "orc"}, "option 'format' is delta, parquet, iceberg, not 'orc'"),
+        ({"catalog": "sqlite://"}, "option 'catalog' is for format=iceberg, not for format=delta"),
+        ({"format": "iceberg", "path": "s3a://a/b"}, "option 'catalog' is required for format=iceberg"),
         ({"schema": "what is this"}, "option 'schema' is DDL like"),
         ({"schema": "nowhere.json"}, "option 'schema' is DDL like"),
         ({"schema": FLIGHTS, "partition": "nothing"}, "option 'partition' names 'nothing'"),

@@ -14,6 +14,7 @@ from tidelog.spark.pipelines.cdc_table import DELETED, DeltaTableByKey
 from tidelog.spark.pipelines.folders import absolute
 from tidelog.spark.pipelines.json_schema import LOOKED_AT, inferred, resolve
 from tidelog.spark.pipelines.lake import MIB, compaction, into
+from tidelog.spark.pipelines.object_store import store_access
 from tidelog.spark.pipelines.output_topics import create_topics_like
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
 from tidelog.spark.pipelines.tables import FROM_TABLE, RESTART, Record, claim, source_of
@@ -78,7 +79,7 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
     create_topics_like(plan.access, "topic", plan["topic"], (dead,))
 
     def fill() -> Any:
-        table = DeltaTableByKey(absolute(plan["path"]))
+        table = table_of(spark, plan)
         known = table.record()
         schema = schema_of(spark, plan, known.schema if known else "")
         table.key = key_of(schema)
@@ -86,14 +87,21 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
         frame = found.select("row.*")
         record = Record(source_of(plan.access, plan["topic"]), schema.json())
         query = claim(table, plan, spark, STAGE, record, frame.drop(DELETED), [])
-        return plan.start(frame.writeStream.foreachBatch(into(table, query, every=every, target=target * MIB)), STAGE)
+        return plan.start(
+            spark, frame.writeStream.foreachBatch(into(table, query, every=every, target=target * MIB)), STAGE
+        )
 
     def reject() -> Any:
-        known = DeltaTableByKey(absolute(plan["path"])).record()
+        known = table_of(spark, plan).record()
         schema = schema_of(spark, plan, known.schema if known else "")
         return plan.to_topics(dead_letters.letters(changes(plan.records(spark, plan["topic"]), schema), dead), "dead")
 
     return [Stage(STAGE, fill), Stage("dead", reject)]
+
+
+def table_of(spark: Any, plan: Plan) -> DeltaTableByKey:
+    place = absolute(plan["path"])
+    return DeltaTableByKey(place, store=store_access(place, spark))
 
 
 def schema_of(spark: Any, plan: Plan, kept: str) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidelog.spark.pipelines.delta_table import ATTEMPTS, DeltaTableOfRows, ends_of, versions_of
+from tidelog.spark.pipelines.object_store import ENVIRONMENT, StoreAccess
 
 DELETED = "_deleted"
 PARTITION, OFFSET = "_partition", "_offset"
@@ -18,8 +19,8 @@ class DeltaTableByKey(DeltaTableOfRows):
     """`key` are the names of the columns that identify a row. Rows to add have these and the table's other columns, and
     DELETED."""
 
-    def __init__(self, place: str, key: Sequence[str] = ()) -> None:
-        super().__init__(place)
+    def __init__(self, place: str, key: Sequence[str] = (), store: StoreAccess = ENVIRONMENT) -> None:
+        super().__init__(place, store)
         self.key = list(key)
 
     def add(self, frame: Any, batch: int, query: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tidelog.spark.pipelines import parquet_files
 from tidelog.spark.pipelines.checkpoints import Progress
+from tidelog.spark.pipelines.object_store import ENVIRONMENT, StoreAccess
 from tidelog.spark.pipelines.parquet_files import Written
 from tidelog.spark.pipelines.plan import WrongOption
 from tidelog.spark.pipelines.tables import Record
@@ -29,15 +30,14 @@ class TableLost(Exception):
 
 
 class DeltaTableOfRows:
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, store: StoreAccess = ENVIRONMENT) -> None:
         self.place = place
+        self._store = store
         self._id = ""
         self._columns: list[str] = []
 
     def record(self) -> Record | None:
-        from deltalake import DeltaTable
-
-        if not DeltaTable.is_deltatable(self.place):
+        if not self._exists():
             return None
         table = self.opened()
         text = table.metadata().configuration.get(PROPERTY)
@@ -60,6 +60,7 @@ class DeltaTableOfRows:
                 partition_by=list(columns),
                 configuration=properties,
                 raise_if_key_not_exists=False,
+                storage_options=self._store.for_delta(),
             )
         except DeltaError:
             if self.record() != record:
@@ -82,9 +83,7 @@ class DeltaTableOfRows:
 
     def agrees(self, found: Progress) -> bool:
         """A query with an older checkpoint than the table is no problem: its offsets are compared."""
-        from deltalake import DeltaTable
-
-        table = self.opened() if DeltaTable.is_deltatable(self.place) else None
+        table = self.opened() if self._exists() else None
         if table is None or table.version() == 0:
             return found.committed < 0
         last = table.transaction_version(found.query) if found.query else None
@@ -111,11 +110,11 @@ class DeltaTableOfRows:
             if str(table.metadata().id) != self._id:
                 raise TableLost(f"{self.place} was removed and created again while it was written")
             known = ends_of(table)
-            written = parquet_files.write(frame, self.place, self._columns, batch, known)
+            written = parquet_files.write(frame, self.place, self._columns, batch, known, self._store)
             try:
                 self.commit(table, written.files, versions_of(query, batch, known, written.ends))
             except CommitFailedError:
-                parquet_files.remove(self.place, written.files)
+                parquet_files.remove(self.place, written.files, self._store)
                 if not left:
                     raise
             else:
@@ -130,7 +129,12 @@ class DeltaTableOfRows:
     def opened(self) -> Any:
         from deltalake import DeltaTable
 
-        return DeltaTable(self.place)
+        return DeltaTable(self.place, storage_options=self._store.for_delta())
+
+    def _exists(self) -> bool:
+        from deltalake import DeltaTable
+
+        return bool(DeltaTable.is_deltatable(self.place, self._store.for_delta()))
 
     def commit(self, table: Any, files: Sequence[Written], versions: dict[str, int]) -> None:
         from deltalake import CommitProperties, Transaction

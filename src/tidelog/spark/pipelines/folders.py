@@ -10,6 +10,8 @@ from tidelog.spark.options import BadOption
 
 _URI = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:")
 UTF_8 = "UTF-8"
+CONDITIONAL = "fs.option.create.conditional.overwrite"
+"""Of Hadoop 3.4.2 and newer; other file systems ignore it."""
 
 
 class Folder(Protocol):
@@ -56,6 +58,12 @@ def folder_of(location: str | Path, spark: Any) -> Folder:
     if jvm is None:
         raise BadOption(f"{text} is not on this machine, which a session of Spark Connect cannot use here")
     return SparkFolder(text, spark)
+
+
+def hadoop_settings(spark: Any) -> Any:
+    """Hadoop's Configuration of a session, with what the session itself sets; None for one of Spark Connect."""
+    session = getattr(spark, "_jsparkSession", None)
+    return None if session is None else session.sessionState().newHadoopConf()
 
 
 class LocalFolder:
@@ -105,7 +113,7 @@ class SparkFolder:
     def __init__(self, uri: str, spark: Any) -> None:
         self.text = uri
         self._jvm = spark._jvm  # noqa: SLF001  Python has no other way to Hadoop's file systems
-        self._files = self._path("").getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+        self._files = self._path("").getFileSystem(hadoop_settings(spark))
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(below(self.text, name) if name else self.text)
@@ -120,21 +128,22 @@ class SparkFolder:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        self._write(name, text, overwrite=True)
+        self._fill(self._files.create(self._path(name), True), text)
 
     def create(self, name: str, text: str) -> bool:
         from py4j.protocol import Py4JJavaError
 
+        # In an object store a file appears when it is closed; S3A then refuses it if there is one (`If-None-Match`).
+        builder = self._files.createFile(self._path(name)).overwrite(False).recursive().opt(CONDITIONAL, "true")
         try:
-            self._write(name, text, overwrite=False)
+            self._fill(builder.build(), text)
         except Py4JJavaError:
             if self._files.exists(self._path(name)):
                 return False
             raise
         return True
 
-    def _write(self, name: str, text: str, *, overwrite: bool) -> None:
-        stream = self._files.create(self._path(name), overwrite)
+    def _fill(self, stream: Any, text: str) -> None:
         try:
             stream.write(bytearray(text.encode()))
         finally:

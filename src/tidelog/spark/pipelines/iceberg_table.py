@@ -1,4 +1,4 @@
-"""An Iceberg table by pyiceberg, in a catalog in SQLite beside it.
+"""An Iceberg table by pyiceberg, in a catalog in SQLite beside it, or in another SQL catalog.
 
 Executors write files (`parquet_files`). A batch becomes part of the table by one snapshot, whose summary also has the
 offset behind the last row of each partition. Rows below that offset are left out of later batches, whichever query
@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from tidelog.spark.pipelines import parquet_files
 from tidelog.spark.pipelines.checkpoints import Progress
+from tidelog.spark.pipelines.folders import is_uri
+from tidelog.spark.pipelines.object_store import ENVIRONMENT, StoreAccess
 from tidelog.spark.pipelines.plan import WrongOption
 from tidelog.spark.pipelines.tables import Record
 
@@ -49,35 +51,47 @@ class State(NamedTuple):
 
 
 class IcebergTableOfRows:
-    """`place` is a folder, in which the catalog is a file, and the table is `tidelog.rows`."""
+    """`place` is a folder, in which the catalog is a file, and the table is `tidelog.rows`. With a `catalog`, a URL of
+    SQLAlchemy, it may be a URI, and the table has the name of its last folder."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, catalog: str = "", store: StoreAccess = ENVIRONMENT) -> None:
         self.place = place
+        self._is_own = not catalog
+        self._catalog_url = catalog or f"sqlite:///{place}/{CATALOG}"
+        self._store = store
+        self._name = (NAME[0], NAME[1] if self._is_own else place.rstrip("/").rpartition("/")[2])
+        self._columns: list[str] = []
         self._id = ""
 
     def record(self) -> Record | None:
-        if not (Path(self.place) / CATALOG).exists():
-            return None
         table = self._opened()
         if table is None:
             return None
+        if not self._is_own and table.location() != self._location:
+            raise WrongOption(
+                f"the catalog has a table {'.'.join(self._name)} at {table.location()}: give another path"
+            )
         text = table.properties.get(PROPERTY)
         if text is None or table.properties.get(RETRIES) != "0":
             raise WrongOption(f"{self.place} is an Iceberg table that is not of this pipeline: give another path")
-        self._id = str(table.metadata.table_uuid)
+        self._id, self._columns = str(table.metadata.table_uuid), [each.name for each in table.spec().fields]
         return Record.from_json(text)
 
     def create(self, record: Record, schema: Any, columns: Sequence[str], query: str) -> None:  # noqa: ARG002
-        from pyiceberg.exceptions import TableAlreadyExistsError
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        assert not columns, "the table has no partitions"
-        Path(self.place).mkdir(parents=True, exist_ok=True)
+        if self._is_own:
+            Path(self.place).mkdir(parents=True, exist_ok=True)
         properties = {PROPERTY: record.to_json(), RETRIES: "0"}
-        with _catalog(self.place) as catalog:
-            catalog.create_namespace_if_not_exists(NAME[0])
-            with suppress(TableAlreadyExistsError):
-                catalog.create_table(NAME, to_arrow_schema(schema, timezone="UTC"), properties=properties)
+        with self._catalog() as catalog, suppress(TableAlreadyExistsError, CommitFailedException):
+            catalog.create_namespace_if_not_exists(self._name[0])
+            arrow = to_arrow_schema(schema, timezone="UTC")
+            new = catalog.create_table_transaction(self._name, arrow, location=self._location, properties=properties)
+            with new.update_spec() as spec:
+                for name in columns:
+                    spec.add_identity(name)
+            new.commit_transaction()
         if self.record() != record:
             raise WrongOption(f"another pipeline made a table at {self.place}: give another path")
 
@@ -108,15 +122,17 @@ class IcebergTableOfRows:
         for left in reversed(range(ATTEMPTS)):
             table = self._existing()
             known = _state(table)
-            written = parquet_files.write(frame, f"{self.place}/data", [], batch, known.ends)
+            written = parquet_files.write(
+                frame, f"{self.place}/data", self._columns, batch, known.ends, self._store, keeps_columns=True
+            )
             try:
                 self._commit(
                     table,
-                    [f"{self.place}/data/{file.path}" for file in written.files],
+                    [f"{self._location}/data/{file.path}" for file in written.files],
                     known.with_batch(query, batch, written.ends),
                 )
             except CommitFailedException:
-                parquet_files.remove(f"{self.place}/data", written.files)
+                parquet_files.remove(f"{self.place}/data", written.files, self._store)
                 if not left:
                     raise
             else:
@@ -126,21 +142,38 @@ class IcebergTableOfRows:
         """pyiceberg cannot merge files; other engines can."""
         return 0
 
+    @property
+    def _location(self) -> str:
+        return self.place if is_uri(self.place) else f"file://{self.place}"
+
     def _opened(self) -> Any:
         """None if the catalog has no table."""
         from pyiceberg.exceptions import NoSuchTableError
 
-        with _catalog(self.place) as catalog:
+        if self._is_own and not (Path(self.place) / CATALOG).exists():
+            return None
+        with self._catalog() as catalog:
             try:
-                return catalog.load_table(NAME)
+                return catalog.load_table(self._name)
             except NoSuchTableError:
                 return None
 
     def _existing(self) -> Any:
-        table = self._opened() if (Path(self.place) / CATALOG).exists() else None
+        table = self._opened()
         if table is None or str(table.metadata.table_uuid) != self._id:
             raise TableLost(f"{self.place} was removed and created again while it was written")
         return table
+
+    @contextmanager
+    def _catalog(self) -> Iterator[Any]:
+        """Its connections are closed afterwards."""
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        catalog = SqlCatalog(CATALOG_NAME, uri=self._catalog_url, warehouse=self._location, **self._store.for_iceberg())
+        try:
+            yield catalog
+        finally:
+            catalog.close()
 
     def _commit(self, table: Any, files: Sequence[str], state: State) -> None:
         """CommitFailedException if the table has another snapshot by now."""
@@ -163,15 +196,3 @@ def _state(table: Any) -> State:
             return State.from_json(text)
         snapshot = table.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
     return State({}, {})
-
-
-@contextmanager
-def _catalog(place: str) -> Iterator[Any]:
-    """The catalog of a folder; its connections are closed afterwards."""
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    catalog = SqlCatalog(CATALOG_NAME, uri=f"sqlite:///{place}/{CATALOG}", warehouse=f"file://{place}")
-    try:
-        yield catalog
-    finally:
-        catalog.close()

@@ -14,6 +14,7 @@ from tidelog.spark.pipelines.delta_table import DeltaTableOfRows
 from tidelog.spark.pipelines.folders import absolute, is_uri
 from tidelog.spark.pipelines.iceberg_table import IcebergTableOfRows
 from tidelog.spark.pipelines.lake_values import VALUES, WHOLE
+from tidelog.spark.pipelines.object_store import store_access
 from tidelog.spark.pipelines.parquet_table import ParquetTable
 from tidelog.spark.pipelines.plan import Option, Pipeline, Plan, Stage, WrongOption
 from tidelog.spark.pipelines.tables import FROM_TABLE, RESTART, Record, claim, source_of
@@ -95,7 +96,7 @@ def stages(spark: Any, plan: Plan) -> Sequence[Stage]:
             writer = frame.writeStream.format("parquet").option("path", table.place).partitionBy(*columns)
         else:
             writer = frame.writeStream.foreachBatch(into(table, query, every=every, target=target * MIB))
-        return plan.start(writer, STAGE)
+        return plan.start(spark, writer, STAGE)
 
     def reject() -> Any:
         from pyspark.sql import functions as f
@@ -134,23 +135,26 @@ def check_format(plan: Plan) -> None:
         raise WrongOption("option 'evolve' requires option 'schema' for values=json: it says which columns to add")
     if plan["format"] not in FORMATS:
         raise WrongOption(f"option 'format' is {', '.join(FORMATS)}, not {plan['format']!r}")
+    if plan["catalog"] and plan["format"] != "iceberg":
+        raise WrongOption(f"option 'catalog' is for format=iceberg, not for format={plan['format']}")
     if plan["format"] != "iceberg":
         return
     if find_spec("pyiceberg") is None:
         raise WrongOption("format=iceberg requires pyiceberg: pip install 'tidelog[iceberg]'")
-    if is_uri(plan["path"]):
+    if is_uri(plan["path"]) and not plan["catalog"]:
         raise WrongOption(
-            f"option 'path': a table of format=iceberg is in a folder of this machine, not {plan['path']}"
+            "option 'catalog' is required for format=iceberg if option 'path' is a URI: a URL of SQLAlchemy, such as "
+            "sqlite:////data/catalog.sqlite"
         )
-    if plan["partition"]:
-        raise WrongOption("option 'partition' is for Delta and Parquet; a table of format=iceberg has no partitions")
 
 
 def table_of(spark: Any, plan: Plan) -> DeltaTableOfRows | IcebergTableOfRows | ParquetTable:
     place = absolute(plan["path"])
     if plan["format"] == "parquet":
         return ParquetTable(place, spark)
-    return DeltaTableOfRows(place) if plan["format"] == "delta" else IcebergTableOfRows(place)
+    if plan["format"] == "iceberg":
+        return IcebergTableOfRows(place, plan["catalog"], store_access(place, spark))
+    return DeltaTableOfRows(place, store_access(place, spark))
 
 
 def compaction(plan: Plan) -> tuple[int, int]:
@@ -170,6 +174,7 @@ PIPELINE = Pipeline(
         "topic": Option(None, "Topic to read."),
         "path": Option(None, "Folder or URI of the table; all executors must have access to it."),
         "format": Option("delta", "Table format: delta, parquet or iceberg."),
+        "catalog": Option("", "Iceberg: SQLAlchemy's URL of the catalog (default: SQLite in the table's folder)."),
         "partition": Option("", "Partition columns, separated by ';': carrier; day=date(time_hour)."),
         "values": Option("json", "Format of values: json, or avro, protobuf or json-schema with a registry's schemas."),
         "schema": Option("", "DDL, or a .json file with a JSON or Spark schema (default: inferred)."),
@@ -185,5 +190,5 @@ PIPELINE = Pipeline(
         "batch": Option("", "Maximum records of a micro-batch (default: no limit)."),
     },
     stages,
-    fixed=("topic", "format", "partition", "values", "message", "dead"),
+    fixed=("topic", "format", "catalog", "partition", "values", "message", "dead"),
 )

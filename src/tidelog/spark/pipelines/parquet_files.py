@@ -4,7 +4,6 @@ columns.
 File names are unique to an attempt, so nothing is ever overwritten."""
 
 import json
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,10 +11,11 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 from tidelog.spark.pipelines.folders import is_uri
+from tidelog.spark.pipelines.object_store import ENVIRONMENT, S3, StoreAccess
 
+COPY = "by_"
 NULL = "__HIVE_DEFAULT_PARTITION__"
 PARTITION, OFFSET = "_partition", "_offset"
-S3 = ("s3", "s3a", "s3n")
 TASK_RESULT = "files array<struct<path: string, size: bigint, rows: bigint>>, ends map<int, bigint>"
 
 
@@ -41,12 +41,23 @@ class Batch(NamedTuple):
     ends: dict[int, int]
 
 
-def write(frame: Any, table: str, columns: Sequence[str], batch: int, known: Mapping[int, int]) -> Batch:
-    """Write a batch's rows with all executors, without those whose offsets are below the partition's in `known`."""
+def write(
+    frame: Any,
+    table: str,
+    columns: Sequence[str],
+    batch: int,
+    known: Mapping[int, int],
+    store: StoreAccess = ENVIRONMENT,
+    *,
+    keeps_columns: bool = False,
+) -> Batch:
+    """Write a batch's rows with all executors, without those whose offsets are below the partition's in `known`. The
+    columns of folders are not in the files, unless `keeps_columns`."""
     names, ends = list(columns), dict(known)
+    by = [COPY + name for name in names] if keeps_columns else names
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
-        yield from _write(batches, table, names, batch, ends)
+        yield from _write(_copied(batches, names) if keeps_columns else batches, table, by, batch, ends, store)
 
     found = Batch([], {})
     now = int(time.time() * 1000)
@@ -57,8 +68,16 @@ def write(frame: Any, table: str, columns: Sequence[str], batch: int, known: Map
     return found
 
 
+def _copied(batches: Iterator[Any], names: Sequence[str]) -> Iterator[Any]:
+    """With copies of columns, which become folders."""
+    for batch in batches:
+        for name in names:
+            batch = batch.append_column(COPY + name, batch.column(name))  # noqa: PLW2901
+        yield batch
+
+
 def _write(
-    batches: Iterator[Any], table: str, columns: list[str], batch: int, known: Mapping[int, int]
+    batches: Iterator[Any], table: str, columns: list[str], batch: int, known: Mapping[int, int], store: StoreAccess
 ) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -69,7 +88,7 @@ def _write(
     if first is None:
         return
     written: list[Any] = []
-    files, root = file_system(table)
+    files, root = file_system(table, store)
     kinds = pa.schema([first.schema.field(name) for name in columns])
     ds.write_dataset(
         _chained(first, rows),
@@ -112,24 +131,22 @@ def _unknown(batch: Any, known: Mapping[int, int], ends: dict[int, int]) -> Any:
     return batch if new.all() else batch.filter(pa.array(new))
 
 
-def file_system(table: str) -> tuple[Any, str]:
-    """The file system of Arrow for a table, and the table's place in it. Credentials come from the environment, as for
-    delta-rs."""
+def file_system(table: str, store: StoreAccess = ENVIRONMENT) -> tuple[Any, str]:
+    """The file system of Arrow for a table, and the table's place in it."""
     from pyarrow import fs
 
     if not is_uri(table):
         return fs.LocalFileSystem(), table
     scheme, _, rest = table.rstrip("/").partition("://")
     if scheme in S3:
-        # A URI would look for the bucket's region at Amazon, and without the argument Arrow ignores this variable.
-        return fs.S3FileSystem(endpoint_override=os.environ.get("AWS_ENDPOINT_URL")), rest
+        return store.arrow(), rest
     files, root = fs.FileSystem.from_uri(table)
     return files, root.rstrip("/")
 
 
-def remove(table: str, written: Iterable[Written]) -> None:
+def remove(table: str, written: Iterable[Written], store: StoreAccess = ENVIRONMENT) -> None:
     """Files that became part of no table."""
-    files, root = file_system(table)
+    files, root = file_system(table, store)
     for each in written:
         files.delete_file(f"{root}/{each.path}")
 

@@ -65,4 +65,4 @@ def write(plan: Plan, spark: Any, frame: Any, stage: str, place: str, topic: str
     """The running query of a stage that writes the rows of a topic to a table."""
     table = ParquetTable(place, spark, adopts=True)
     claim(table, plan, spark, stage, Record(source_of(plan.access, topic)), frame, [])
-    return plan.start(frame.writeStream.format("parquet").option("path", table.place), stage)
+    return plan.start(spark, frame.writeStream.format("parquet").option("path", table.place), stage)

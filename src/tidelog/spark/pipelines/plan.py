@@ -11,7 +11,7 @@ from tidelog.spark import activate
 from tidelog.spark.access import COMMON, Access
 from tidelog.spark.options import BOOTSTRAP
 from tidelog.spark.pipelines.checkpoints import last_batch
-from tidelog.spark.pipelines.folders import Folder, absolute, below, folder_of, is_uri
+from tidelog.spark.pipelines.folders import Folder, absolute, below, folder_of
 from tidelog.spark.reading.read_options import ReadOptions
 
 Options = Mapping[str, str]
@@ -93,15 +93,14 @@ class Plan:
         """Write each row exactly once to the topic that it names. `name` is the stage's; `away` is another cluster."""
         activate(frame.sparkSession)
         writer = frame.writeStream.format("tidelog").option("exactlyOnce", "true")
-        return self.start(writer.options(**({**self.away, BOOTSTRAP: away} if away else self.reaching)), name)
+        options = {**self.away, BOOTSTRAP: away} if away else self.reaching
+        return self.start(frame.sparkSession, writer.options(**options), name)
 
-    def start(self, writer: Any, name: str) -> Any:
+    def start(self, spark: Any, writer: Any, name: str) -> Any:
         """The running query, with its checkpoint in a folder named after the stage."""
         trigger: dict[str, Any] = {"availableNow": True} if self.once else {"processingTime": self.every}
-        place = self.place(name)
-        if not is_uri(place):
-            clear_unbegun(Path(place))
-        return writer.option("checkpointLocation", place).queryName(name).trigger(**trigger).start()
+        clear_unbegun(self.folder(spark), name)
+        return writer.option("checkpointLocation", self.place(name)).queryName(name).trigger(**trigger).start()
 
     def place(self, name: str) -> str:
         """A folder in the checkpoint, as Spark is given it."""
@@ -112,13 +111,14 @@ class Plan:
         return folder_of(self.checkpoint, spark)
 
 
-def clear_unbegun(checkpoint: Path) -> None:
+def clear_unbegun(checkpoint: Folder, stage: str) -> None:
     """Remove the temporary files of a query that was killed while it wrote its first offsets. Spark 4.3 refuses such a
     checkpoint (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY) although no batch has begun in it."""
-    offsets = checkpoint / "offsets"
-    if not any(offsets.glob("[0-9]*")):
-        for file in (*offsets.glob(".*.tmp"), *offsets.glob(".*.crc")):
-            file.unlink()
+    names = checkpoint.names(f"{stage}/offsets")
+    if not any(name[0].isdigit() for name in names):
+        for name in names:
+            if name.startswith(".") and name.endswith((".tmp", ".crc")):
+                checkpoint.remove(f"{stage}/offsets/{name}")
 
 
 class Stage(NamedTuple):
