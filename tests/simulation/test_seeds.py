@@ -129,6 +129,13 @@ ELIGIBLE = {
 }
 """Found with eligible leader replicas."""
 
+SHORT = {
+    Plan(23002774, seconds=12, kinds=("eligible_replicas", "kill", "power_loss"), brokers=3): (
+        "a consumer group without members expired, and what its next life owned was held against the one before"
+    ),
+}
+"""Found with few kinds of faults, in a shorter time."""
+
 NOT_YET = ("old-consumers",)
 """What came after those."""
 
@@ -160,6 +167,12 @@ def test_a_seed_that_found_a_bug_with_all_that_came_later_passes(seed):
 @pytest.mark.parametrize("seed", sorted(ELIGIBLE))
 def test_a_seed_that_found_a_bug_with_eligible_leader_replicas_passes(seed):
     outcome = run(Plan(seed))
+    assert outcome.ok, outcome.violation
+
+
+@pytest.mark.parametrize("plan", SHORT, ids=lambda plan: plan.seed)
+def test_a_short_seed_that_found_a_bug_passes(plan):
+    outcome = run(plan)
     assert outcome.ok, outcome.violation
 
 

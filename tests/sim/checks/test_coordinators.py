@@ -96,3 +96,16 @@ def test_only_a_group_that_was_left_by_all_may_be_forgotten():
         for event in events:
             groups.happened(event)
         assert groups.was_recreated("g", is_mixed=False) == was_recreated, events
+
+
+def test_a_consumer_group_that_expired_counts_from_the_start():
+    """Seed 23002774, shortened: all members were fenced, and nothing was left of the group."""
+    groups = Suite().groups
+    groups.joined("g", 2, "one", [NAME])
+    assert not groups.was_recreated("g", is_mixed=False)
+    groups.happened(Event("group.expired", {"group": "g"}))
+    assert not groups.was_recreated("another", is_mixed=False)
+    assert groups.was_recreated("g", is_mixed=False)
+    assert groups.was_recreated("g", is_mixed=True) is False, "it is new once"
+    groups.reset_generations("g")
+    groups.joined("g", 2, "two", [NAME])

@@ -133,3 +133,5 @@ def test_who_had_a_partition_later_outranks_who_had_it_before():
     assert story.commits.outranked("g", 4, "one", [PLACE]) == [PLACE]
     assert story.commits.outranked("g", 5, "two", [PLACE]) == []
     assert story.commits.outranked("h", 4, "one", [PLACE]) == []
+    story.commits.reset_generations("g")
+    assert story.commits.outranked("g", 4, "one", [PLACE]) == []

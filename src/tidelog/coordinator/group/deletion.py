@@ -150,6 +150,7 @@ def _expired_tombstones(machine: GroupMachine, group: ClassicGroup | ConsumerGro
     tombstones = [offset_tombstone(group.group_id, *where) for where in gone]
     if len(gone) == len(positions) and not pending and _is_empty(group):
         tombstones += group_tombstones(group)
+        machine.shard.event("group.expired", group=group.group_id)
     return tombstones
 
 

@@ -19,14 +19,14 @@ from tidelog.sim.disk import SimDisk
 from tidelog.sim.host import Host
 from tidelog.sim.world import World
 
-GROUP_EVENTS = ("group.rebalance", "group.generation", "group.assigned", "group.member_fenced")
+GROUP_EVENTS = ("group.rebalance", "group.generation", "group.assigned", "group.member_fenced", "group.expired")
 
 
 class Groups:
     def __init__(self, ghosts: Ghosts) -> None:
         self._ghosts = ghosts
         self._began: Counter[str] = Counter()
-        """How often a coordinator created a group."""
+        """How often a coordinator created a group, or deleted it for good reason."""
         self._forgotten: Counter[str] = Counter()
         """How often it recreated a group that had no members: its positions had expired, or it never had any."""
         self._empty: set[str] = set()
@@ -41,10 +41,15 @@ class Groups:
         return f"Groups({len(self._last)} members)"
 
     def happened(self, event: Event) -> None:
-        """Track a group. One without members may change its kind, and then counts from the start, as in Kafka."""
+        """Track a group. One without members may change its kind, or be deleted once it has no positions left, and then
+        counts from the start, as in Kafka.
+        """
         group = str(event.fields["group"])
         if event.kind == "group.member_fenced":
             self._fenced.add((group, str(event.fields["member"])))
+        elif event.kind == "group.expired":
+            self._began[group] += 1
+            self._forgotten[group] += 1
         elif event.kind == "group.rebalance":
             is_new = not event.fields["generation"]
             self._began[group] += is_new

@@ -222,10 +222,10 @@ class Copier:
         if self.subscribes and self.options.group_protocol == "classic":
             self.commits.committed_in(self.group, polled.place.generation, newest)
         elif self.subscribes:
+            epoch = polled.place.generation  # a group that was deleted meanwhile counts from the start
+            outranked = self.commits.outranked(self.group, epoch, self.consumer.name, outranked)
             right = not outranked or self.commits.is_void
-            assert right, (
-                f"I29: {self!r} committed in epoch {polled.place.generation} what others owned later: {outranked}"
-            )
+            assert right, f"I29: {self!r} committed in epoch {epoch} what others owned later: {outranked}"
         self.producer.later(self.pause, partial(self._decide, polled))
 
     def _decide(self, polled: PolledRecords) -> None:

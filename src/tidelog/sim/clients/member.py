@@ -207,10 +207,11 @@ class Member:
         """I29, for an acknowledged commit."""
         if not self.has_epochs:
             self.commits.committed_in(self.group, pending.generation, pending.newest)
-        right = not (pending.outranked and self.has_epochs) or self.commits.is_void
-        assert right, (
-            f"I29: {self!r} committed in epoch {pending.generation} what others owned later: {pending.outranked}"
-        )
+        # Where the group was deleted meanwhile, its epochs count from the start, and the member may be in it again.
+        who = self.instance or self.process.name
+        outranked = self.commits.outranked(self.group, pending.generation, who, pending.outranked)
+        right = not (outranked and self.has_epochs) or self.commits.is_void
+        assert right, f"I29: {self!r} committed in epoch {pending.generation} what others owned later: {outranked}"
         # A member that left meanwhile may have rejoined, and the commit came after that.
         stayed = pending.departures == self._departures
         right = not (pending.is_replaced and stayed) or self.commits.is_void

@@ -494,3 +494,16 @@ def test_a_pattern_finds_only_topics_that_its_member_may_describe():
     harness.pass_time(10_001)
     harness.settle(member)
     assert member.has == {("t1", 0), ("t2", 0), ("t3", 0)}
+
+
+def test_a_group_that_nobody_is_in_expires_and_the_next_one_counts_from_the_start_as_in_kafka():
+    harness = ConsumerHarness()
+    member = harness.member("a").join()
+    first = harness.consumer_group().epoch
+    member.leave()
+    assert harness.consumer_group().epoch > first
+    harness.pass_time(harness.machine.config.offsets_retention_check_interval_ms)
+    assert [event.fields for event in harness.events if event.kind == "group.expired"] == [{"group": "g"}]
+    assert "g" not in harness.machine.consumers.newest
+    harness.member("b").join()
+    assert harness.consumer_group().epoch == first
