@@ -1,5 +1,6 @@
 """Logs that begin after a snapshot: what they are compared by, how they are opened, and what others fetch from them."""
 
+from copy import deepcopy
 from random import Random
 
 import pytest
@@ -7,11 +8,11 @@ import pytest
 from tests.quorum.replicas import FOLDER, ROOT, VOTERS, One, at, key, opened
 from tests.quorum.test_quorum import batch
 from tests.quorum.test_replica import sync
+from tidelog.effects import Sync
 from tidelog.errors import CorruptLog, ErrorCode
 from tidelog.quorum import requests
-from tidelog.quorum.committed_file import format_committed
+from tidelog.quorum.committed_file import CommittedState, format_committed
 from tidelog.quorum.election import LogEnd
-from tidelog.quorum.opening import state_after
 from tidelog.quorum.requests import Standing, answered_partition
 from tidelog.quorum.snapshots import QuorumState, SnapshotId, content_of
 from tidelog.quorum.tree import Picture
@@ -27,6 +28,10 @@ CONTENT = b"".join(
         QuorumState(1, [voter_record(key(n)) for n in (0, 1)]),
         last_timestamp=5,
     )
+)
+
+QUORUM_STATE = (
+    b'{"leaderId":-1,"leaderEpoch":7,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
 )
 
 
@@ -75,27 +80,40 @@ def test_a_log_that_has_what_the_snapshot_has_goes_on():
     sync(replica)
     disk.replace(f"{FOLDER}/{WHICH.file_name}", CONTENT)
     replica = opened(disk)
-    assert (replica.log.log_start_offset, replica.log_end, replica.high_watermark) == (0, LogEnd(7, 120), 100)
+    assert (replica.log.log_start_offset, replica.log_end, replica.high_watermark) == (100, LogEnd(7, 120), 100)
 
 
-def test_a_crash_anywhere_while_it_starts_over_leaves_the_snapshots_log():
+@pytest.mark.parametrize("ends_by", ["kill", "power"])
+@pytest.mark.parametrize("records", [5, 120])
+def test_a_crash_anywhere_while_it_starts_over_leaves_the_snapshots_log_and_no_older_snapshot(records, ends_by):
+    before = disk_with(SnapshotId(0, 0))
+    replica = opened(before)
+    for offset in range(records):
+        # Of an epoch above the snapshot's, and never committed; one segment begins where the snapshot ends.
+        replica.append_fetched(batch(9, offset), at(1))
+        if offset in (59, 99):
+            replica.log.roll(at(1))
+    sync(replica)
+    replica.log.close(clean=False)
+    before.replace(f"{FOLDER}/{WHICH.file_name}", CONTENT)
     operations, is_done = 0, False
     while not is_done:
-        disk = disk_with(seed=operations)
-        replica = opened(disk)
-        for offset in range(5):
-            replica.append_fetched(batch(9, offset), at(1))  # of an epoch above the snapshot's, and never committed
-        sync(replica)
-        disk.replace(f"{FOLDER}/{WHICH.file_name}", CONTENT)
+        disk = deepcopy(before)
+        disk.random.seed(operations)
         disk.operations_left = operations
         try:
             opened(disk)
             is_done = True
         except PowerCut:
             pass
-        disk.lose_power()
+        if ends_by == "power":
+            disk.lose_power()
+        disk.kill()
+        disk.mend()
         replica = opened(disk)
         assert (replica.log.log_start_offset, replica.log_end) == (100, LogEnd(7, 100)), operations
+        assert replica.snapshots.oldest == replica.snapshots.newest == WHICH, operations
+        replica.log.close(clean=False)
         operations += 1
     assert operations > 20
 
@@ -119,7 +137,7 @@ def test_a_log_that_lost_its_beginning_is_rot_unless_a_snapshot_has_it():
         disk.remove(f"{FOLDER}/{0:020d}.log")
         disk.replace(f"{FOLDER}/{last.file_name}", b"".join(content_of(7, (), QuorumState(), last_timestamp=1)))
         if ok:
-            assert opened(disk).log.log_start_offset == 60
+            assert opened(disk).log.log_start_offset == 100  # where another log can be compared with it
         else:
             with pytest.raises(CorruptLog, match="begins at offset 60 without a snapshot"):
                 opened(disk)
@@ -128,10 +146,7 @@ def test_a_log_that_lost_its_beginning_is_rot_unless_a_snapshot_has_it():
 def leader_after_snapshot():
     """Node 0 leads with a log that begins at the snapshot, in epoch 8."""
     disk = disk_with(WHICH)
-    disk.replace(
-        f"{FOLDER}/quorum-state",
-        b'{"leaderId":-1,"leaderEpoch":7,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}',
-    )
+    disk.replace(f"{FOLDER}/quorum-state", QUORUM_STATE)
     one = One(0, disk)
     one.lead()
     assert one.quorum.epoch == 8
@@ -258,9 +273,89 @@ def test_a_file_that_says_where_the_log_begins_outlives_what_was_before():
     disk = disk_with(WHICH)
     replica = opened(disk_with())
     replica.append_fetched(batch(9, 0), at(1))
-    disk.replace(f"{FOLDER}/committed-state", format_committed(state_after(WHICH)))
+    disk.replace(f"{FOLDER}/committed-state", format_committed(CommittedState(100, 100)))
     disk.open(f"{FOLDER}/{0:020d}.log", create=True).write(0, batch(9, 0))
     assert opened(disk).log_end == LogEnd(7, 100)
+
+
+def test_a_log_that_begins_behind_its_newest_snapshot_is_rot():
+    disk = disk_with(SnapshotId(40, 7))
+    disk.replace(f"{FOLDER}/committed-state", format_committed(CommittedState(100, 100)))
+    with pytest.raises(CorruptLog, match="begins at offset 100 without a snapshot"):
+        opened(disk)
+
+
+def test_nothing_counts_as_synced_in_a_log_that_starts_over_until_that_is_saved():
+    one = told_to_fetch_snapshot()
+    while not one.quorum.replica.saved.starts_over:
+        if one.asked and isinstance(one.asked[-1].request, FetchSnapshotRequest):
+            give_slice(one)
+        one.wait(0)
+        finish_one(one)
+    replica = one.quorum.replica
+    assert (replica.end, replica.synced_end) == (100, 0)
+    replica.append_fetched(batch(8, 100), at(1))
+    finish_one(one)
+    assert (replica.end, replica.synced_end, replica.saved.starts_over) == (101, 100, True)
+    disk_before = opened(one.disk)
+    assert disk_before.log_end == LogEnd(7, 100)  # as a crash now would leave it
+    finish(one)
+    assert (replica.synced_end, replica.saved.starts_over) == (101, False)
+
+
+def finish_one(one):
+    """End one write, well."""
+    for write in one.writes[:1]:
+        one.writes = one.writes[1:]
+        if isinstance(write, Sync):
+            for file in write.files:
+                file.sync()
+        else:
+            one.disk.replace(write.path, write.content)
+        one.quorum.synced(write.token, at(one.now))
+        one.take()
+
+
+def test_a_snapshot_that_is_done_after_the_log_started_over_behind_it_is_removed():
+    one = told_to_fetch_snapshot()
+    replica = one.quorum.replica
+    for offset in range(60):
+        replica.append_fetched(batch(7, offset), at(1))
+    sync(replica)
+    replica.raise_high_watermark(60)
+    assert one.quorum.make_snapshot(60, Picture({}, ()), at(0).wall, at(one.now))
+    late = []
+    while replica.end != 100:
+        if one.asked and isinstance(one.asked[-1].request, FetchSnapshotRequest):
+            give_slice(one)
+        one.wait(0)
+        own = SnapshotId(60, 7).file_name
+        late += [each for each in one.writes if isinstance(each, Sync) and own in each.files[0].path]
+        one.writes = [each for each in one.writes if each not in late]
+        finish_one(one)
+    one.writes += late
+    finish(one)
+    assert replica.snapshots.oldest == replica.snapshots.newest == WHICH
+    assert SnapshotId(60, 7).file_name not in one.disk.list(FOLDER)
+    assert replica.snapshot_for(7, 100) is None
+
+
+def test_requests_without_progress_are_bounded():
+    """By a leader that always sends a follower to a snapshot that it has."""
+    disk = disk_with(WHICH)
+    disk.replace(f"{FOLDER}/quorum-state", QUORUM_STATE)
+    one = One(1, disk)
+    one.begin(0, 8)
+    requested = 0
+    for _ in range(1_000):
+        for asked in one.asked:
+            answer = requests.fetch_response(Standing(0, 8), snapshot_id=answered_partition_snapshot())
+            one.asked = []
+            one.quorum.answered(asked.token, answer, at(one.now))
+            one.take()
+            requested += 1
+        one.wait(1)
+    assert 10 < requested <= 51
 
 
 def test_a_snapshot_is_made_in_slices_and_what_is_beyond_the_retention_is_removed():

@@ -168,6 +168,19 @@ def test_a_registration_that_was_sent_before_the_end_of_a_later_session_is_refus
         each.check_invariants()
 
 
+def test_pictures_of_the_same_tree_are_equal_in_whatever_order_sessions_began_and_ended():
+    whole = Tree()
+    for offset, broker in ((10, 1), (20, 2)):
+        whole.apply(offset, SessionOpened(broker, bytes([broker]) * 16, (), 0, ()))
+    whole.apply(30, SessionEnded(10))
+    loaded = Tree()
+    for record in whole.picture().records():
+        loaded.load(record)
+    for tree in (whole, loaded):
+        tree.apply(40, SessionEnded(20))
+    assert whole.picture() == loaded.picture()
+
+
 def test_an_empty_list_is_a_fence():
     replica = Replica()
     session = replica.open()

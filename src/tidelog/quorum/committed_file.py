@@ -25,6 +25,11 @@ class CommittedState(NamedTuple):
     high_watermark: int = 0
     log_begins: int = 0
 
+    @property
+    def starts_over(self) -> bool:
+        """The log is about to start over at `log_begins`: nothing that it has counts, whatever its offsets are."""
+        return self.log_begins > self.high_watermark
+
 
 def format_committed(state: CommittedState) -> bytes:
     fields = dict(zip(_FIELDS, state, strict=True))

@@ -52,16 +52,14 @@ class HeldSnapshots:
         file.close()
         return content
 
-    def retain(self, log_bytes: int, now_wall: int, *, retention_bytes: int, retention_ms: int) -> SnapshotId:
-        """Remove the snapshots that are beyond the retention, but never the newest; returns the oldest one left, whose
-        end is where the log may begin."""
+    def retain(self, log_bytes: int, now_wall: int, *, retention_bytes: int, retention_ms: int) -> None:
+        """Remove the snapshots that are beyond the retention, but never the newest."""
         if self._held:
             first = first_kept(
                 self._held, log_bytes, now_wall, retention_bytes=retention_bytes, retention_ms=retention_ms
             )
             self.remove_before(first)
-        return self.oldest
 
     def remove_before(self, first: SnapshotId) -> None:
-        while self._held[0].id < first:
+        while self._held and self._held[0].id < first:
             self._disk.remove(self.path(self._held.pop(0).id))

@@ -9,21 +9,16 @@ from tidelog.log.checkpoints import LEADER_EPOCHS, OLD, PARTITION_METADATA, read
 from tidelog.log.scan import whole_batches
 from tidelog.ports import Disk
 from tidelog.quorum.committed_file import CommittedState
-from tidelog.quorum.snapshots import SnapshotId
 
 _REPAIR = "remove this voter from the quorum, format its folder and add it again"
 
 
-def state_after(snapshot: SnapshotId) -> CommittedState:
-    """What is saved before a log starts over after this snapshot."""
-    return CommittedState(snapshot.end_offset, snapshot.end_offset)
-
-
-def clear_leftovers(disk: Disk, folder: str, log_begins: int) -> None:
+def clear_leftovers(disk: Disk, folder: str, saved: CommittedState) -> None:
     """Remove segments of the log before it started over, and the file of epochs. The log is never compacted, so its
     batches have all epochs; the file could have some of the log before."""
     for name in disk.list(folder):
-        if names.is_kind(name, names.LOG) and (names.offset_of(name) or 0) < log_begins:
+        is_before = saved.starts_over or (names.offset_of(name) or 0) < saved.log_begins
+        if names.is_kind(name, names.LOG) and is_before:
             disk.remove(f"{folder}/{name}")
     for name in (LEADER_EPOCHS, LEADER_EPOCHS + OLD):
         disk.remove(f"{folder}/{name}")
@@ -42,8 +37,9 @@ def check_for_rot(disk: Disk, folder: str, saved: CommittedState, snapshot_end: 
     bases = sorted(names.offset_of(name) or 0 for name in found if names.is_kind(name, names.LOG))
     expected = bases[0] if bases else saved.log_begins
     committed = saved.high_watermark
-    if expected > max(snapshot_end, saved.log_begins):
-        raise CorruptLog(f"{folder}: the log begins at offset {expected} without a snapshot before it; {_REPAIR}")
+    if max(expected, saved.log_begins) > snapshot_end:
+        begins = max(expected, saved.log_begins)
+        raise CorruptLog(f"{folder}: the log begins at offset {begins} without a snapshot before it; {_REPAIR}")
     for base, following in pairwise([*bases, 2**63 - 1]):
         if base != expected or expected >= committed:
             break

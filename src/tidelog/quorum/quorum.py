@@ -14,7 +14,6 @@ from tidelog.model import Time
 from tidelog.quorum import requests
 from tidelog.quorum.committed_file import CommittedState, format_committed
 from tidelog.quorum.control_records import Control, control_batch, leader_change
-from tidelog.quorum.opening import state_after
 from tidelog.quorum.options import Options
 from tidelog.quorum.outbox import FETCHES, VOTES, Asked
 from tidelog.quorum.replica import SAVE_EVERY_MS, Replica
@@ -229,7 +228,8 @@ class Quorum(Voting):
 
     def _made(self, which: SnapshotId, now: Time) -> None:
         self._making = None
-        self.replica.snapshots.add(which)
+        if not self.replica.hold(which):
+            return
         options = self.options
         self.replica.retain(now, retention_bytes=options.retention_bytes, retention_ms=options.retention_ms)
         self._outbox.event("quorum.snapshot", node=self.me.id, offset=which.end_offset, epoch=which.epoch)
@@ -362,43 +362,46 @@ class Quorum(Voting):
             state.deadline = now.mono + self.options.fetch_timeout_ms
             state.has_fetched, state.leader_left = True, False
         if asked.about[0] == "snapshot":
-            self._slice_fetched(partition)
+            self._slice_fetched(asked, partition, now)
         else:
             self._fetched(asked, partition, now)
 
     def _fetched(self, asked: Asked, partition: fetch.PartitionData, now: Time) -> None:
         diverging, snapshot = partition.diverging_epoch, requests.snapshot_of(partition)
-        offset = asked.request.topics[0].partitions[0].fetch_offset
+        offset, before = asked.request.topics[0].partitions[0].fetch_offset, self.replica.end
         if diverging.end_offset >= 0:
             end = self.replica.cut(requests.epoch_end_of(diverging))
+            self._retry_unless(end != before, asked, now)
             self._outbox.event("quorum.cut", node=self.me.id, offset=end, epoch=self.epoch)
         elif snapshot.end_offset >= 0:
             is_clear = self._fetching is None and all(work is self._making for work in self._works)
             if offset == self.replica.end and is_clear and self.replica.is_behind(snapshot):
                 self._fetching = Fetching(self.replica.disk, self.replica.log.folder, snapshot)
+            self._retry_unless(self._fetching is not None, asked, now)
         elif offset <= self.replica.end:
             if offset == self.replica.end and self._is_synced():
                 try:
                     self.replica.append_fetched(requests.content_of(partition.records), now)
                 except ApiError:  # damaged on its way, or on the leader's disk: nothing was appended
-                    self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
+                    self._retry_unless(has_progress=False, asked=asked, now=now)
                     return
                 offset = self.replica.end
             self.replica.raise_high_watermark(min(partition.high_watermark, offset))
         self._sync()
 
-    def _slice_fetched(self, partition: fetch_snapshot.FetchSnapshotPartitionResponse) -> None:
+    def _slice_fetched(self, asked: Asked, partition: fetch_snapshot.FetchSnapshotPartitionResponse, now: Time) -> None:
         fetching = self._fetching
         if fetching is None or fetching.work is not None:
             return
         if requests.snapshot_of(partition) != fetching.id:
             self._stop_fetching()
             return
-        content = requests.content_of(partition.unaligned_records)
+        content, before = requests.content_of(partition.unaligned_records), fetching.position
         if fetching.take(partition.position, content, partition.size):
             steps = fetching.complete(partition.size)
             fetching.work = Work(steps, lambda: self._has_fetched(fetching), lambda: self._gave_up(fetching))
             self._works.append(fetching.work)
+        self._retry_unless(fetching.position > before, asked, now)
 
     def _has_fetched(self, fetching: Fetching) -> None:
         """The snapshot is whole and durable. No leader gets here: none lacks what a snapshot has."""
@@ -514,15 +517,6 @@ class Quorum(Voting):
             self._heard(self.state, self._key_of(request.replica_id, partition.replica_directory_id), now)
         return self._serving.snapshot_slice(request, partition, self.standing)
 
-    def _check_leader(self, epoch: int) -> ErrorCode:
-        if epoch < 0:
-            return ErrorCode.INVALID_REQUEST
-        if epoch < self.epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        if epoch > self.epoch:
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
-        return ErrorCode.NONE if isinstance(self.state, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
-
     # Changes of the voters
 
     def upgrade(self, now: Time, *, validate_only: bool = False) -> None:
@@ -570,22 +564,23 @@ class Quorum(Voting):
     # Files
 
     def _save_committed(self, now: Time) -> None:
-        """Save the high watermark now and then. Nothing waits for it, but a log that starts over."""
+        """Save the high watermark now and then. Nothing waits for it, but a log that starts over, before and after."""
         if self._saving is not None:
             return
+        state, saved = self.replica.to_save, self.replica.saved
         if self._whole is not None:
-            state = state_after(self._whole)
-        else:
-            state = self.replica.to_save
-            if now.mono < self._save_at or state == self.replica.saved:
-                return
+            if self._syncing is not None:
+                return  # its files are in use
+            state = self.replica.state_before(self._whole)
+        elif state == saved or (now.mono < self._save_at and not saved.starts_over):
+            return
         self._saving = (self._outbox.replace(self.replica.committed_path, format_committed(state)), state)
         self._save_at = now.mono + SAVE_EVERY_MS
 
     def _committed_saved(self, state: CommittedState) -> None:
         self.replica.saved, self._saving = state, None
         whole = self._whole
-        if whole is not None and state == state_after(whole):
+        if whole is not None and state.log_begins == whole.end_offset:
             self._whole = None
             self.replica.start_over(whole)
             self._outbox.event("quorum.snapshot", node=self.me.id, offset=whole.end_offset, epoch=whole.epoch)
@@ -593,6 +588,6 @@ class Quorum(Voting):
 
     def _sync(self) -> None:
         """Sync what was appended. What comes meanwhile is synced next."""
-        if self._syncing is None and self.replica.synced_end < self.replica.end:
+        if self._syncing is None and self.replica.must_sync:
             end = self.replica.end
             self._syncing = (self._outbox.sync(self.replica.unsynced()), end)

@@ -7,7 +7,10 @@
   batch below that is rot: records that this voter acknowledged are lost, so it must not start. Above it a power loss
   tears the log anywhere, so whatever follows the first bad batch is cut.
 - A snapshot stands for the log before its end. Where the log ends before its newest snapshot, or has another epoch
-  there, it starts over at the snapshot's end: all that the snapshot has is committed.
+  there, it starts over at the snapshot's end: all that the snapshot has is committed. That it does so is saved first,
+  and again once what it had is gone, durably; until then none of its records counts as synced.
+- The log begins where the oldest snapshot ends, whose name says of which epoch the record before is. Without that
+  nobody could say whether a log that ends there diverges.
 - The file is written at most every `SAVE_EVERY_MS`, beside the syncs of records, so it lags. What that does not notice:
   rot in records that were synced during the last moments before a power loss, or that no leader confirmed since.
 """
@@ -21,6 +24,7 @@ from tidelog.effects import FileSlice
 from tidelog.errors import CorruptLog
 from tidelog.log import names
 from tidelog.log.log import Log
+from tidelog.log.scan import SCAN_BYTES, walk
 from tidelog.model import NO_EPOCH, Time, TopicPartition
 from tidelog.partition.truncation import KIP_320, EpochEnd, diverging, epoch_end
 from tidelog.ports import Buffer, Disk, File
@@ -28,7 +32,7 @@ from tidelog.quorum.committed_file import FILE_NAME, CommittedState, format_comm
 from tidelog.quorum.control_records import control_of
 from tidelog.quorum.election import LogEnd
 from tidelog.quorum.held_snapshots import HeldSnapshots
-from tidelog.quorum.opening import check_for_rot, clear_leftovers, state_after
+from tidelog.quorum.opening import check_for_rot, clear_leftovers
 from tidelog.quorum.snapshots import QuorumState, SnapshotId, heading, remove_unfinished
 from tidelog.quorum.voters import History, VoterHistory, Voters
 from tidelog.wire.messages.cluster.metadata_log import KRaftVersionRecord, VotersRecord
@@ -85,7 +89,7 @@ class Replica:
         saved = load_committed(disk, folder)
         if disk.exists(folder):
             remove_unfinished(disk, folder)
-            clear_leftovers(disk, folder, saved.log_begins)
+            clear_leftovers(disk, folder, saved)
         snapshots = HeldSnapshots(disk, folder)
         if disk.exists(folder):
             check_for_rot(disk, folder, saved, snapshots.newest.end_offset)
@@ -95,7 +99,7 @@ class Replica:
             PARTITION,
             TOPIC_ID,
             config,
-            recovery_point=saved.high_watermark,
+            recovery_point=max(saved.high_watermark, saved.log_begins),
             log_start_offset=saved.log_begins,
             clean=False,
             now=now,
@@ -103,11 +107,26 @@ class Replica:
         high_watermark = min(max(saved.high_watermark, snapshots.newest.end_offset), log.log_end_offset)
         found = cls(log, disk, snapshots, voters, saved, high_watermark)
         if found.is_behind(snapshots.newest):
-            disk.replace(found.committed_path, format_committed(state_after(snapshots.newest)))
+            found.saved = found.state_before(snapshots.newest)
+            disk.replace(found.committed_path, format_committed(found.saved))
             found.start_over(snapshots.newest)
+        if found.saved.starts_over:
+            found._end_starting_over()
+        found._forget_overtaken()
+        found._begin_after_oldest()
         for segment in log.segments:
-            found.note_voters(segment.file.read(0, segment.size))
+            for batch in walk(segment.file, 0, segment.size, step=SCAN_BYTES):
+                if batch.is_control:
+                    found.note_voters(segment.file.read(batch.position, batch.length))
         return found
+
+    def _end_starting_over(self) -> None:
+        """Make it durable now: the process only begins."""
+        for file in self.unsynced():
+            file.sync()
+        self.synced(self.end)
+        self.saved = self.to_save
+        self.disk.replace(self.committed_path, format_committed(self.saved))
 
     def _begin_history(self) -> None:
         """Who votes according to the newest snapshot, which the log before it cannot change any more."""
@@ -125,8 +144,14 @@ class Replica:
 
     @property
     def synced_end(self) -> int:
-        """The part that survives a power loss."""
-        return self.log.recovery_point
+        """The part that survives a power loss, with its snapshots. A log that starts over begins without records after
+        one."""
+        synced = max(self.log.recovery_point, 0 if self.saved.starts_over else self.log.log_start_offset)
+        return min(synced, self.saved.log_begins) if self.saved.starts_over else synced
+
+    @property
+    def must_sync(self) -> bool:
+        return self.log.recovery_point < self.end
 
     @property
     def log_end(self) -> LogEnd:
@@ -220,15 +245,29 @@ class Replica:
             return False
         return self.end < end or self.log.epochs.epoch_at(end - 1) != snapshot.epoch
 
+    def state_before(self, snapshot: SnapshotId) -> CommittedState:
+        """What is saved before the log starts over after this snapshot."""
+        end = snapshot.end_offset
+        return CommittedState(min(self.saved.high_watermark, end - 1), log_begins=end)
+
     def start_over(self, snapshot: SnapshotId) -> None:
-        """Begin again, without records, after a durable snapshot; `state_after(snapshot)` was saved, durably."""
-        self.saved = state_after(snapshot)
+        """Begin again, without records, after a durable snapshot; `state_before(snapshot)` was saved, durably, and no
+        sync is in progress. The next sync makes it durable; then `to_save` says that it is done."""
         self.log.truncate_fully_and_start_at(snapshot.end_offset)
+        self.log.durability.recovery_point = 0
         self.high_watermark = max(self.high_watermark, snapshot.end_offset)
-        if snapshot not in self.snapshots:
-            self.snapshots.add(snapshot)
-        self.snapshots.remove_before(snapshot)
+        self.hold(snapshot)
         self._begin_history()
+
+    def hold(self, snapshot: SnapshotId) -> bool:
+        """A snapshot is durable. Returns whether it is held: the log may have started over after a newer one while it
+        was made."""
+        self.snapshots.add(snapshot)
+        self._forget_overtaken()
+        return snapshot in self.snapshots
+
+    def _forget_overtaken(self) -> None:
+        self.snapshots.remove_before(SnapshotId(self.log.log_start_offset, 0))
 
     def snapshot_for(self, last_epoch: int, offset: int) -> SnapshotId | None:
         """The snapshot that a replica whose log ends there must fetch first: this log does not have what follows, or
@@ -251,13 +290,14 @@ class Replica:
     def retain(self, now: Time, *, retention_bytes: int, retention_ms: int) -> None:
         """Remove snapshots beyond the retention, and the log before the oldest one that is left. Only durable
         snapshots are held, so what they stand for is not lost with it."""
-        oldest = self.snapshots.retain(
-            self.log.size, now.wall, retention_bytes=retention_bytes, retention_ms=retention_ms
-        )
-        if self.log.log_start_offset < oldest.end_offset <= self.high_watermark:
-            self.log.advance_start(oldest.end_offset)
+        self.snapshots.retain(self.log.size, now.wall, retention_bytes=retention_bytes, retention_ms=retention_ms)
+        if self._begin_after_oldest():
             for path in self.log.delete_old_segments(now, self.high_watermark):
                 self.disk.remove(path)
+
+    def _begin_after_oldest(self) -> bool:
+        """Returns whether the log's start moved. A log that was opened begins where its first file does."""
+        return self.log.advance_start(min(self.snapshots.oldest.end_offset, self.high_watermark))
 
     # Durability
 

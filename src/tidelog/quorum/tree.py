@@ -116,8 +116,9 @@ class Tree:
         return tuple(sorted(self._names.get(path.rstrip("/"), ())))
 
     def picture(self) -> Picture:
-        """The tree as it is now. Copies references only: nodes and sessions never change."""
-        ended = [LastSession(*newest) for newest in self._newest.items() if newest[1] not in self.sessions]
+        """The tree as it is now. Copies references only: nodes and sessions never change. Pictures of the same tree are
+        equal, also where it was loaded from a snapshot, which does not have the order in which sessions began."""
+        ended = [LastSession(*newest) for newest in sorted(self._newest.items()) if newest[1] not in self.sessions]
         return Picture(self.nodes.copy(), tuple(self.sessions.values()), tuple(ended))
 
     # applying

@@ -15,7 +15,7 @@ from tidelog.model import NO_LEADER, Time
 from tidelog.quorum import requests
 from tidelog.quorum.election import LogEnd, may_grant_pre_vote, may_grant_vote
 from tidelog.quorum.options import DEFAULTS, Options
-from tidelog.quorum.outbox import VOTES, Outbox
+from tidelog.quorum.outbox import VOTES, Asked, Outbox
 from tidelog.quorum.replica import Replica
 from tidelog.quorum.requests import Message, Standing
 from tidelog.quorum.state_file import FILE_NAME, ElectionState, format_state
@@ -228,6 +228,20 @@ class Voting:
 
     def _is_synced(self) -> bool:
         return self.replica.synced_end == self.replica.end
+
+    def _check_leader(self, epoch: int) -> ErrorCode:
+        if epoch < 0:
+            return ErrorCode.INVALID_REQUEST
+        if epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > self.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE if isinstance(self.state, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _retry_unless(self, has_progress: bool, asked: Asked, now: Time) -> None:
+        """The leader answers such a request at once: without progress it would be sent again at once, for ever."""
+        if not has_progress:
+            self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
 
     # What a state without a leader does, until it waits for something
 

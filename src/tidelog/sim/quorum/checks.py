@@ -10,6 +10,7 @@
 - I39: the high watermark of a leader is on the disks of a majority, ends with a record of its epoch, and no replica's
   goes back, nor does any that leaders give out.
 - I40: voter sets differ in one voter, and none follows one that is not committed.
+- I52: a replica whose log and fetched snapshot do not grow sends at most 150 fetches a second.
 - I43: after a power cut of all machines, a majority has everything committed.
 
 A voter whose disk rots or is replaced counts for what it had then: it never votes again, so all majorities of the
@@ -17,6 +18,7 @@ others have a voter who has that.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -33,10 +35,15 @@ from tidelog.quorum.snapshots import SnapshotId, held
 from tidelog.quorum.states import Leader
 from tidelog.quorum.tree import Applied, Picture, Tree
 from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.sim.faults import SECOND
 from tidelog.sim.quorum.machines import FOLDER, Machine, World
+from tidelog.wire.messages.cluster.fetch_snapshot import FetchSnapshotPartition, FetchSnapshotRequest
 from tidelog.wire.messages.cluster.quorum_elections import VoteRequest
-from tidelog.wire.messages.records.fetch import FetchResponse, PartitionData
+from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
 from tidelog.wire.records import BatchHeader, batches, crc_holds, records
+
+MOST_FETCHES = 150
+"""Of one position, by one replica in one second."""
 
 
 class Violation(Exception):
@@ -106,6 +113,8 @@ class Checks:
         self._seen: dict[int, Seen] = {}
         self._given_out: dict[int, int] = {}
         """The highest of the high watermarks in answers, by epoch."""
+        self._fetches: dict[int, tuple[int, Counter[tuple[int, int]]]] = {}
+        """In which second, and what each machine fetched in it."""
         world.observe = self.observe
         world.asks = self.asks
         world.heard = self.heard
@@ -261,6 +270,21 @@ class Checks:
             asked = request.topics[0].partitions[0]
             if not asked.pre_vote:
                 self._note_vote(machine.key, asked.replica_epoch, machine.key)
+        elif isinstance(request, FetchRequest | FetchSnapshotRequest):
+            self._note_fetch(machine, request.topics[0].partitions[0])
+
+    def _note_fetch(self, machine: Machine, asked: FetchPartition | FetchSnapshotPartition) -> None:
+        second = self.world.micros // SECOND
+        position = (
+            (asked.fetch_offset, asked.high_watermark) if isinstance(asked, FetchPartition) else (-1, asked.position)
+        )
+        since, positions = self._fetches.get(machine.id, (second, Counter[tuple[int, int]]()))
+        if since != second:
+            positions = Counter()
+        positions[position] += 1
+        self._fetches[machine.id] = (second, positions)
+        if positions[position] > MOST_FETCHES:
+            raise Violation(f"I52: {machine.id} goes on fetching at {position} without any progress")
 
     def heard(self, machine: Machine, request: Any, response: Any) -> None:
         """An answer leaves a machine."""

@@ -1,8 +1,9 @@
 """The faults of a simulated quorum: what strikes its machines, disks, clocks and network, and what operators do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from tidelog.effects import Event
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import VoterKey, Voters
 from tidelog.sim.faults import KILL, MILLI, POWER, Fault
@@ -22,6 +23,9 @@ class Faults:
         self._checks = checks
         self._struck = struck
         self._has_directories = has_directories
+        self._aimed: set[int] = set()
+        """Machines that end when their logs start over, or have a new snapshot."""
+        world.noticed = self._noticed
 
     def __repr__(self) -> str:
         return f"Faults({self._struck})"
@@ -39,6 +43,8 @@ class Faults:
             self.cut_power_of_all,
             self.kill,
             self.kill_within,
+            self.end_at_snapshot,
+            self.end_at_snapshot,
             self.pause,
             self.fail_sync,
             self.fail_sync,
@@ -101,16 +107,31 @@ class Faults:
 
     def _within(self, how: str) -> bool:
         """The end comes in one of the next disk operations."""
-        disk = self._victim().disk
-        disk.operations_left = self.random.choice((0, 1, 2, 3, 5, 8, 13, 30))
-        disk.verdict = lambda: how
+        self._end_within(self._victim(), how)
         return True
+
+    def _end_within(self, machine: Machine, how: str) -> None:
+        machine.disk.operations_left = self.random.choice((0, 1, 2, 3, 5, 8, 13, 30))
+        machine.disk.verdict = lambda: how
 
     def cut_power_within(self) -> bool:
         return self._within(POWER)
 
     def kill_within(self) -> bool:
         return self._within(KILL)
+
+    def end_at_snapshot(self) -> bool:
+        """The end comes in one of the disk operations after which a log starts over, or has a new snapshot."""
+        self._aimed.add(self._victim().id)
+        return True
+
+    def _noticed(self, machine: Machine, events: Sequence[Event]) -> None:
+        quorum = machine.quorum
+        if machine.id not in self._aimed or quorum is None or self.is_over:
+            return
+        if quorum.replica.saved.starts_over or any(each.kind == "quorum.snapshot" for each in events):
+            self._aimed.discard(machine.id)
+            self._end_within(machine, self.random.choice((KILL, POWER)))
 
     def cut_power_of_all(self) -> bool:
         if self.random.random() < 0.5:

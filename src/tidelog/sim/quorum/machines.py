@@ -102,6 +102,8 @@ class World:
         self.sync_delay = (100, 2 * MILLI)
         self.machines = [Machine(n, SimDisk([ROOT], random), keys[n], voters) for n in range(machines)]
         self.observe: Callable[[Machine, Sequence[Event]], None] = _ignore
+        self.noticed: Callable[[Machine, Sequence[Event]], None] = _ignore
+        """As `observe`, for whoever aims faults."""
         self.asks: Callable[[Machine, Any], None] = _ignore
         self.heard: Callable[[Machine, Any, Any], None] = _ignore
         self.applied: Callable[[Machine, int, Decoded, Applied], None] = _ignore
@@ -184,7 +186,9 @@ class World:
         try:
             getattr(quorum, name)(*arguments, self.now(machine))
             effects = quorum.effects()
-            self.observe(machine, [effect for effect in effects if isinstance(effect, Event)])
+            events = [effect for effect in effects if isinstance(effect, Event)]
+            self.observe(machine, events)
+            self.noticed(machine, events)
             for effect in effects:
                 self._carry(machine, effect)
         except (PowerCut, DiskFailed, CorruptLog) as failure:

@@ -76,6 +76,7 @@ class Run:
             if self.directories and machine.id >= voters:
                 machine.voters = Voters()  # it learns from the log who votes
         self.pace = random.choice((300, 1_500, 4_000, 10_000)) * MILLI
+        self.silences = self.random.choice((0.0, 0.02, 0.1))
         self.written = 0
         self.last_voters = self.voters
         self.faults = Faults(self.world, self.checks, self.outcome.struck, has_directories=self.directories)
@@ -110,7 +111,9 @@ class Run:
             if machine.quorum is not None and isinstance(machine.quorum.state, Leader) and self.random.random() < 0.8:
                 count = self.random.choice((1, 1, 2, 5))
                 self._append(machine, [self._record() for _ in range(count)])
-        self.world.after(self.random.randint(5, 250) * MILLI, self._write)
+        # Now and then for so long that logs end where their newest snapshot does.
+        silence = self.random.randint(3_000, 8_000) if self.random.random() < self.silences else 0
+        self.world.after((silence or self.random.randint(5, 250)) * MILLI, self._write)
 
     def _record(self) -> bytes:
         """A change of the tree, which may be refused."""

@@ -3,9 +3,9 @@
 Each running process registers, sends heartbeats to the leader that it follows, and has an ephemeral node; its
 registration may arrive again much later. The leader's office ends sessions by records.
 
-- I42: a session ends because its broker registers again, because its process is gone, or because the leader did not
-  hear of it for a full term, in its present office; and its ephemeral nodes end with it. A session that was opened by
-  an older process than the former session of its broker would be one of the dead.
+- I42: a session ends because its broker registers again or gives it up, because its process is gone, or because the
+  leader did not hear of it for a full term, in its present office; and its ephemeral nodes end with it. A session that
+  was opened by an older process than the former session of its broker would be one of the dead.
 """
 
 from functools import partial
@@ -22,6 +22,8 @@ from tidelog.sim.quorum.machines import Machine, World
 
 TERM_MS = 3_000
 HEARTBEAT = 300 * MILLI
+STOPS = 0.02
+"""How often a broker gives up its session instead of a heartbeat."""
 FASTEST_CLOCK = 1.05
 FOUNDING = (Create("/founded", b""),)
 
@@ -70,6 +72,8 @@ class Sessions:
             self._append(leader, [value])
             if self._random.random() < 0.3:
                 self.world.after(self._random.randint(0, 9_000) * MILLI, partial(self._append_later, machine, value))
+        elif self._random.random() < STOPS:
+            self._append(leader, [encode(SessionEnded(own.session, "stopped"))])
         else:
             self._heartbeat(leader, machine)
 
