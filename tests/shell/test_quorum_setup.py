@@ -65,6 +65,9 @@ def test_voters_come_from_the_folder_with_their_addresses(tmp_path):
     setup = node.setup(MetaProperties(node.cluster_id, 2, voters[2].directory_id))
     assert [(key.id, key.directory) for key in setup.voters] == [(v.node_id, v.directory_id) for v in voters]
     assert {node: place.port for node, place in setup.endpoints.items()} == {v.node_id: v.port for v in voters}
+    assert [each.port for each in setup.own_endpoints] == [setup.endpoints[2].port]
+    moved = QuorumNode(BrokerConfig({**given, "advertised.listeners": "PLAINTEXT://h:9092,CONTROLLER://h:7"}))
+    assert [each.port for each in moved.setup(MetaProperties("c", 2, b"d" * 16)).own_endpoints] == [7]
     assert quorum_folders.options_of(3, voters)["process.roles"] == "broker"
 
 

@@ -59,6 +59,13 @@ def advertised_by_controllers(config: BrokerConfig) -> tuple[Endpoint, ...]:
     return tuple(_parsed(config, "advertised.listeners", config.advertised_listeners or [], controllers=True))
 
 
+def shown_by_controllers(config: BrokerConfig) -> list[Endpoint]:
+    """Where this node's controller is reached: as advertised, else as bound, in the order of controller.listener.names.
+    One without a host is left out: nobody could reach it."""
+    known = {each.listener: each for each in (*of_controllers(config), *advertised_by_controllers(config))}
+    return [known[name] for name in config.controller_listener_names if name in known and known[name].host]
+
+
 def opened(config: BrokerConfig) -> tuple[Endpoint, ...]:
     """All listeners to open: those of `bound`, and those of this node's controller where there is a metadata quorum."""
     return (*bound(config), *(of_controllers(config) if config.has_quorum else ()))

@@ -40,6 +40,7 @@ class Process:
             machine.voters,
             {each: Endpoint("CONTROLLER", "PLAINTEXT", f"host-{each}", 1) for each in range(VOTERS)},
             segment_bytes=2_048,
+            own_endpoints=world.endpoints.get(machine.id, ()),
             **world.setup,
         )
         self.member = QuorumMember(
@@ -113,6 +114,8 @@ class MemberWorld(World):
         keys = [VoterKey(number, bytes([7, number]) * 8) for number in range(VOTERS + SESSIONS)]
         super().__init__(random or Random(1), len(keys), Voters(keys[:VOTERS]), keys)
         self.setup = setup
+        self.endpoints = {}
+        """Where machines say that they are reached."""
         self.tokens = count(1)
 
     def start(self, machine):

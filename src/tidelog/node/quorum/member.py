@@ -16,7 +16,7 @@ from tidelog.controller import tree
 from tidelog.controller.config_values import read_values
 from tidelog.controller.controller import NO_OFFICE
 from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Stop, Store, Sync
-from tidelog.errors import CorruptLog, DiskFailed, ErrorCode, ProtocolViolation
+from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import NO_LEADER, Endpoint, Time, earliest
 from tidelog.node.quorum.local_tree import LocalTree, Outcome
 from tidelog.node.quorum.office import STOPPED, Office
@@ -115,7 +115,7 @@ class QuorumMember:
         self._directories = directories
         self._incarnation = entropy(16)
         self._writes = TreeWrites(lambda store: self.local.watches.answer(self.local.tree, store.operations))
-        self._office = Office(broker_id, setup.session_timeout_ms, setup.founding)
+        self._office = Office(broker_id, self._incarnation, setup.session_timeout_ms, setup.founding)
         self._heard_at = 0
         """When a leader was heard of last (monotonic ms)."""
         self._is_silent = False
@@ -214,6 +214,7 @@ class QuorumMember:
             dice=self._dice,
             options=setup.options,
             bootstrap=(*setup.endpoints, *self._bootstrap),
+            endpoints=setup.own_endpoints,
         )
         self._heard_at = now.mono
         self._give(now, self.machine.start)
@@ -369,6 +370,12 @@ class QuorumMember:
         except (DiskFailed, CorruptLog) as failure:
             self.disk_failed(str(failure))
             return
+        except ApiError:
+            raise  # before anything changed
+        except Exception as failure:
+            # Half of a step was done: what this replica would vote for or acknowledge from now on cannot be trusted.
+            self.disk_failed(f"{type(failure).__name__}: {failure}")
+            raise
         self.alarm.set(self.next_deadline)
 
     def _step(self, now: Time, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -410,8 +417,11 @@ class QuorumMember:
         assert machine is not None
         if not isinstance(machine.state, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if values:
-            self._give(now, lambda now: machine.append(list(values), now))
+        try:
+            if values:
+                self._give(now, lambda now: machine.append(list(values), now))
+        except ApiError as error:  # too large
+            return error.code
         return ErrorCode.NONE
 
     # The tree

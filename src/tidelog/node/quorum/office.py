@@ -2,7 +2,8 @@
 
 A session lasts as long as its broker fetches the metadata log, which it does at least every half second: a fetch proves
 that the broker's event loop runs, so no other heartbeat is needed. A broker learns from the log that its session has
-ended. The leader's own session has no lease: a leader that no majority fetches from resigns.
+ended. The session of the leader's own process has no lease: a leader that no majority fetches from resigns. One that
+another process had under its number, as before its directory was replaced, ends like all others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,9 +21,10 @@ LEASE_OVER, GONE, STOPPED = "lease over", "process gone", "stopped"
 class Office:
     """`epoch` is that of the quorum while this node leads it and knows all that earlier leaders committed."""
 
-    def __init__(self, broker_id: int, term_ms: int, founding: Sequence[Change]) -> None:
+    def __init__(self, broker_id: int, incarnation: bytes, term_ms: int, founding: Sequence[Change]) -> None:
         self.epoch = NO_OFFICE
         self._broker_id = broker_id
+        self._incarnation = incarnation
         self._leases = Leases(term_ms)
         self._founding = founding
 
@@ -36,7 +38,7 @@ class Office:
     def begin(self, epoch: int, found: Tree, now: int) -> list[bytes]:
         """All brokers get a full term. The records to append."""
         self.epoch = epoch
-        sessions = [each.session for each in found.sessions.values() if each.broker_id != self._broker_id]
+        sessions = [each.session for each in found.sessions.values() if each.incarnation != self._incarnation]
         self._leases.start(sessions, now)
         is_founded = not self._founding or self._founding[0].path in found.nodes
         return [] if is_founded else [encode(TreeChanges(NO_SESSION, 0, self._founding))]
@@ -49,7 +51,7 @@ class Office:
         """The session with this offset began."""
         if self.epoch != NO_OFFICE:
             self._leases.drop(record.replaces)
-            if record.broker_id != self._broker_id:
+            if record.incarnation != self._incarnation:
                 self._leases.grant(offset, now)
 
     def ended(self, session: int) -> None:
@@ -79,4 +81,5 @@ class Office:
     def watched(self, found: Tree) -> Iterator[int]:
         """The brokers whose end this node must notice."""
         if self.epoch != NO_OFFICE:
-            yield from (each.broker_id for each in found.sessions.values() if each.session in self._leases)
+            watched = (each.broker_id for each in found.sessions.values() if each.session in self._leases)
+            yield from (each for each in watched if each != self._broker_id)

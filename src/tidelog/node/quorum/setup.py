@@ -8,6 +8,7 @@ from tidelog.model import Endpoint
 from tidelog.ports import Change
 from tidelog.quorum.options import DEFAULTS, Options
 from tidelog.quorum.voters import Voters
+from tidelog.wire.messages.cluster.metadata_log import VoterEndpoint
 
 
 class QuorumSetup(NamedTuple):
@@ -25,6 +26,8 @@ class QuorumSetup(NamedTuple):
     listener: str = "CONTROLLER"
     bootstrap: Sequence[Endpoint] = ()
     listeners: frozenset[str] = frozenset()
+    own_endpoints: Sequence[VoterEndpoint] = ()
+    """Where others reach this node's controller. If the voter set says otherwise, it is changed (UpdateRaftVoter)."""
     founding: Sequence[Change] = ()
     users: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     """Their credentials by mechanism, as the tree has them (`security.scram.format_credential`)."""

@@ -86,6 +86,11 @@ class QuorumNode:
             self._options.listener,
             self._bootstrap(),
             listeners=frozenset(each.listener for each in listeners.of_controllers(config)),
+            own_endpoints=[
+                VoterEndpoint(name=each.listener, host=each.host, port=each.port)
+                for each in listeners.shown_by_controllers(config)
+                if each.port
+            ],
             founding=[
                 Create(tree.CLUSTER_ID, tree.format_cluster_id(meta.cluster_id)),
                 *founding(config),

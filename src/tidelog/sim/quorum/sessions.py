@@ -104,7 +104,7 @@ class Sessions:
     def _office(self, machine: Machine) -> Office:
         life, office = self._offices.get(machine.id, (-1, None))
         if office is None or life != machine.life:
-            office = Office(machine.id, TERM_MS, FOUNDING)
+            office = Office(machine.id, _incarnation(machine), TERM_MS, FOUNDING)
             self._offices[machine.id] = (machine.life, office)
         return office
 

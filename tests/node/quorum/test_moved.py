@@ -1,0 +1,81 @@
+"""Voters that come back at another address, or with another directory, and steps that fail."""
+
+import pytest
+
+from tests.node.quorum.member_world import MemberWorld
+from tidelog.controller.controller import NO_OFFICE
+from tidelog.effects import Reply, Stop
+from tidelog.errors import ErrorCode
+from tidelog.node.quorum.office import LEASE_OVER, Office
+from tidelog.quorum.records import SessionEnded, SessionOpened, TreeChanges, decode, encode
+from tidelog.quorum.replica import Replica
+from tidelog.quorum.tree import Tree
+from tidelog.sim.faults import SECOND
+from tidelog.wire.messages.cluster.metadata_log import VoterEndpoint
+from tidelog.wire.messages.cluster.metadata_write import MetadataWriteRequest
+
+
+def test_a_voter_that_comes_back_elsewhere_is_found_by_the_others():
+    world = MemberWorld()
+    world.begin()
+    leader = world.leader()
+    moved = next(machine for machine in world.machines[:3] if machine.quorum is not leader)
+    world.kill(moved)
+    world.endpoints[moved.id] = [VoterEndpoint(name="CONTROLLER", host="elsewhere", port=7)]
+    world.start(moved)
+    running = [machine.quorum.member for machine in world.machines[:3]]
+    world.until(lambda: all(each.endpoint(moved.id).host == "elsewhere" for each in running), 10 * SECOND)
+    assert all(each.endpoint(moved.id).port == 7 for each in running)
+
+
+def test_a_leader_ends_the_former_session_of_its_own_number_but_not_its_own():
+    tree = Tree(("/brokers", "/brokers/ids"))
+    tree.apply(10, SessionOpened(1, b"former".ljust(16), (b"d" * 16,), 0, ()))
+    tree.apply(11, SessionOpened(2, b"other".ljust(16), (b"e" * 16,), 0, ()))
+    office = Office(1, b"present".ljust(16), 9_000, ())
+    office.begin(5, tree, 0)
+    assert list(office.watched(tree)) == [2]
+    assert [decode(each) for each in office.over(9_000)] == [SessionEnded(each, LEASE_OVER) for each in (10, 11)]
+    for session in (10, 11):
+        tree.apply(20, SessionEnded(session))
+        office.ended(session)
+    own = SessionOpened(1, b"present".ljust(16), (b"f" * 16,), 10, ())
+    tree.apply(30, own)
+    office.opened(30, own, 9_000)
+    assert office.next_deadline is None
+
+
+def test_a_step_that_fails_halfway_ends_the_process(monkeypatch):
+    world = MemberWorld()
+    world.begin()
+    process = world.leader()
+
+    def fail(*_):
+        raise AssertionError("cut below the high watermark")
+
+    monkeypatch.setattr(Replica, "raise_high_watermark", fail)
+    with pytest.raises(AssertionError):
+        process.member.wake(world.now(process.machine))
+    monkeypatch.undo()
+    (stop,) = [effect for effect in process.out if isinstance(effect, Stop)]
+    assert "cut below the high watermark" in stop.reason
+    assert process.member.next_deadline is None
+
+
+def test_records_that_are_too_large_together_are_refused():
+    world = MemberWorld()
+    world.begin()
+    process = world.leader()
+    assert process.member.office != NO_OFFICE
+    value = encode(TreeChanges(0, 0, ()))
+    request = MetadataWriteRequest(
+        cluster_id=process.member.setup.cluster_id,
+        node_id=5,
+        leader_epoch=process.member.office,
+        values=[value] * 1_000,
+    )
+    end = process.member.machine.replica.end
+    process.member.request(77, request, world.now(process.machine))
+    (answer,) = [effect for effect in process.out if isinstance(effect, Reply) and effect.token == 77]
+    assert answer.response.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert (process.member.machine.replica.end, process.member.has_failed) == (end, False)
