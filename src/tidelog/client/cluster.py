@@ -33,6 +33,8 @@ class Cluster:
         self.entropy = entropy
         self.network = Network(bootstrap, options, entropy)
         self.metadata = Metadata()
+        self.updated_at = 0
+        """When the metadata was updated last (monotonic ms)."""
         self._creates_topics = creates_topics
         self._update_at = 0
         self._update_not_before = 0
@@ -101,6 +103,7 @@ class Cluster:
         self._unanswered -= 1
         if not answer.fault and not answer.response.error_code:
             self.metadata.update(answer.response)
+            self.updated_at = now.mono
             self._ask_another_at = None
             self._learn_addresses()
             if requested is not None and (self.metadata.wants_all or self.metadata.interest != requested):

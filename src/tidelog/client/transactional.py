@@ -1,7 +1,7 @@
 """The transactional producer: records and group offsets that are committed together or not at all (KIP-98, 360, 447,
 890).
 
-    init_transactions · (begin · send … · send_offsets … · commit | abort) …
+    init_transactions · (begin · send … · send_offsets … · commit | abort | hand_over · init_transactions) …
 
 Rules: if a record cannot be delivered, its transaction can only be aborted. In a cluster with transaction version 2,
 the first write adds a partition to the transaction and every end returns the next epoch. In older clusters each
@@ -27,6 +27,7 @@ from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import Time, TopicPartition, earliest
 from tidelog.wire.messages.records.produce import PartitionProduceResponse
 from tidelog.wire.messages.transactions.transaction_requests import TxnOffsetCommitRequest
+from tidelog.wire.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 VERSION_2 = 2
 NEWEST = 32767
@@ -172,6 +173,14 @@ class TransactionalProducer(Producer):
                 self._fail_waiting(topic, waiting, ErrorCode.OPERATION_NOT_ATTEMPTED, "the transaction was aborted")
         self._waiting.clear()
         return self._begin_end(now, commit=False)
+
+    def hand_over(self) -> None:
+        """Leave the open transaction, all of whose records are acknowledged, to someone else, who knows its `identity`
+        and ends it. Only `init_transactions` can follow, since the ID's next epoch is not known here."""
+        self._check(Phase.OPEN)
+        assert self._is_idle, "flush before"
+        self._numbers.assign_id(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        self.phase = Phase.NEW
 
     def take_results(self) -> list[Done]:
         """The calls that ended since the last time."""

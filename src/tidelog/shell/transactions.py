@@ -24,10 +24,18 @@ class TransactionalProducer(Producer):
         self._results = Results(self._transactional.take_results)
         super().__init__(bootstrap, client=self._transactional)
         try:
-            self._wait(self._transactional.init_transactions(now()))
+            self.init_transactions()
         except BaseException:
             self.abandon()
             raise
+
+    def init_transactions(self) -> None:
+        """Take over the ID again, after `hand_over`."""
+        self._wait(self._transactional.init_transactions(now()))
+
+    def hand_over(self) -> None:
+        """Leave the open transaction to someone else, who ends it; `init_transactions` must follow."""
+        self._transactional.hand_over()
 
     def begin(self) -> None:
         self._transactional.begin()

@@ -254,6 +254,21 @@ class Producer(_Blocking):
         led = {number: self._client.metadata.leader(TopicPartition(topic, number)) for number in info.partitions}
         return {number: -1 if leader is None else leader for number, leader in sorted(led.items())}
 
+    def is_current(self, age_ms: int) -> bool:
+        """Whether the cluster and its topics are still those that this producer knows. Metadata older than `age_ms`
+        is fetched again; ApiError REQUEST_TIMED_OUT if no broker answers within `max.block.ms`."""
+        metadata, moment = self._client.metadata, now()
+        if not metadata.updates or moment.mono - self._client.cluster.updated_at <= age_ms:
+            return True
+        known = metadata.cluster_id, {name: topic.id for name, topic in metadata.topics.items()}
+        seen = metadata.updates
+        self._client.cluster.request_metadata_update(moment)
+        self._sockets.carry_out(self._client.wake(moment))
+        wait_ms = self._client.options.max_block_ms
+        if not self._run_until(lambda: metadata.updates > seen, moment.mono + wait_ms):
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"no broker answered in {wait_ms} ms")
+        return known == (metadata.cluster_id, {name: topic.id for name, topic in metadata.topics.items()})
+
     def flush(self, timeout: float | None = None) -> list[Delivery]:
         """Wait at most `timeout` seconds until every record's fate is known; return the deliveries not fetched
         before."""

@@ -142,8 +142,10 @@ class BatchReader(DataSourceReader):
         return [InputPartition(each) for each in ranges(self._options, self._bounds.within)]
 
     def read(self, partition: Any) -> Iterator[Any]:
+        from tidelog.spark.garbage import freeze_modules
         from tidelog.spark.reading.task import read
 
+        freeze_modules()
         return read(partition.value)
 
 

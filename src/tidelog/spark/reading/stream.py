@@ -156,8 +156,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(range_of(span, goal.ids.get(span.name.topic, ""), self._options)) for span in tasks]
 
     def read(self, partition: Any) -> Iterator[Any]:
+        from tidelog.spark.garbage import freeze_modules
         from tidelog.spark.reading.task import read
 
+        freeze_modules()
         return read(partition.value)
 
     def commit(self, end: Json) -> None:

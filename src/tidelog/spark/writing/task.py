@@ -9,22 +9,26 @@ when all transactions of the batch before have ended.
 
 import os
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.shell.transactions import TransactionalProducer
-from tidelog.shell.transport import Producer
+from tidelog.shell.client_sockets import now
 from tidelog.spark.access import Access
 from tidelog.spark.options import BadOption
 from tidelog.spark.writing.frame_columns import Columns
 from tidelog.spark.writing.ledger import LedgerEntry, Reader, State, Transaction
+from tidelog.spark.writing.producers import ProducerPool
 from tidelog.spark.writing.rows import RowSender
 from tidelog.spark.writing.write_options import WriteOptions
+
+LOOKS_AGAIN_MS = 1_000
+"""How long a task relies on what an earlier one of its process and batch saw in the ledger."""
 
 _slots: dict[str, list[int]] = {}
 _process: tuple[int, str] = (0, "")
@@ -88,16 +92,30 @@ class Recorded(WriterCommitMessage):
     job: Job
 
 
+class _Unrecorded:
+    """The job that had no entry when this process looked last. Small tasks of one batch that follow each other closely
+    look once: that can only make them write in vain, since the driver checks again."""
+
+    def __init__(self) -> None:
+        self._job: Job | None = None
+        self._until = 0
+
+    def covers(self, job: Job) -> bool:
+        return self._job == job and now().mono < self._until
+
+    def found(self, job: Job) -> None:
+        self._job, self._until = job, now().mono + LOOKS_AGAIN_MS
+
+
+_unrecorded = _Unrecorded()
+
+
 def write(batches: Iterable[pa.RecordBatch], options: WriteOptions, columns: Columns) -> Written:
     """At least once: all rows are acknowledged when this returns."""
-    with Producer(options.bootstrap, **_sending(options)) as producer:
+    with _producers.borrowed(options.bootstrap, options.producer) as producer:
         sender = RowSender(producer, options, columns)
-        try:
-            sender.send(batches)
-            sender.flush()
-        except BaseException:
-            producer.abandon()
-            raise
+        sender.send(batches)
+        sender.flush()
     return Written(sender.rows)
 
 
@@ -105,28 +123,26 @@ def prepare(
     batches: Iterable[pa.RecordBatch], options: WriteOptions, columns: Columns, job: Job
 ) -> Prepared | Recorded:
     """All rows are acknowledged when this returns, in a transaction that the driver will end."""
-    if is_recorded(options, job):
-        return Recorded(job)
+    if not _unrecorded.covers(job):
+        if is_recorded(options, job):
+            return Recorded(job)
+        _unrecorded.found(job)
     transactional_id, is_new = take_transactional_id(job.key, job.batch)
-    producer = _begun(options, transactional_id)
-    try:
-        producer.begin()
+    with (
+        _limited_timeout(options),
+        _producers.transaction(options.bootstrap, options.producer, transactional_id) as producer,
+    ):
         sender = RowSender(producer, options, columns)
-        try:
-            sender.send(batches)
-            sender.flush()
-        except Exception:
-            producer.close()  # aborts
-            raise
+        sender.send(batches)
+        sender.flush()
         transaction = Transaction(transactional_id, *producer.identity, sender.first) if sender.rows else None
-    finally:
-        producer.abandon()
     return Prepared(job, sender.rows, transaction, is_new)
 
 
-def _begun(options: WriteOptions, transactional_id: str) -> TransactionalProducer:
+@contextmanager
+def _limited_timeout(options: WriteOptions) -> Iterator[None]:
     try:
-        return TransactionalProducer(options.bootstrap, transactional_id, **_sending(options))
+        yield
     except ApiError as error:
         if error.code is not ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             raise
@@ -160,12 +176,7 @@ def check_order(entry: LedgerEntry | None, job: Job) -> None:
         )
 
 
-def _sending(options: WriteOptions) -> dict[str, Any]:
-    """The producer's options as keywords; the transactional ID is passed separately."""
-    chosen = options.producer
-    return {field.name: getattr(chosen, field.name) for field in fields(chosen) if field.name != "transactional_id"}
-
-
+_producers = ProducerPool()
 _readers: dict[tuple[Access, str], Reader] = {}
 _KEPT = 8
 

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from tidelog.client.admin import ANY
 from tidelog.spark.access import Access
+from tidelog.spark.garbage import freeze_modules
 from tidelog.spark.options import BadOption
 from tidelog.spark.writing import frame_columns, ledger
 from tidelog.spark.writing.driver import Driver
@@ -54,6 +55,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._columns = found
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        freeze_modules()
         if not self._options.exactly_once:
             return write(iterator, self._options, self._columns)
         return prepare(iterator, self._options, self._columns, _job_of_task(self._options.prefix))
@@ -80,6 +82,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._job = Job(f"{options.prefix}-{options.job or uuid.uuid4()}", 0)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        freeze_modules()
         if not self._options.exactly_once:
             return write(iterator, self._options, self._columns)
         return prepare(iterator, self._options, self._columns, self._job)
@@ -146,6 +149,7 @@ def _drop(access: Access, job: Job) -> None:
 
 def _prepare(options: WriteOptions) -> None:
     """Before the first batch is planned: report problems of the cluster on the driver."""
+    freeze_modules()
     access = options.access
     name = (access, options.exactly_once)
     if name in _ready:
