@@ -48,4 +48,5 @@ ROWS: dict[str, Row] = {
     "20": auditing.replicas,
     "21": encrypting.tls,
     "22": authorizing.acls,
+    "23": sinking.small_batches,
 }
