@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.log.support import flush
 from tests.node.one_broker import TOPIC_ID, OneBroker
 from tidelog.errors import ErrorCode
 from tidelog.node.upkeep.integrity import RETRY_MS, TRUST_MS
@@ -18,7 +19,8 @@ from tidelog.wire.messages.records.fetch import (
     FetchTopic,
     PartitionData,
 )
-from tidelog.wire.records import batches
+from tidelog.wire.record_format import outline
+from tidelog.wire.records import Record, batches, build, payload_of, rebuild, records
 
 PATH = "/data/t-0/00000000000000000000.log"
 STORAGE, CORRUPT = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE
@@ -209,3 +211,47 @@ def test_what_was_cut_off_meanwhile_is_not_mended():
     assert broker.partition().log.log_end_offset == 0
     assert "log.repaired" not in kinds(broker)
     assert not broker.node.broker.integrity.repairs
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_batch_that_the_other_replicas_compacted_is_refetched_by_the_next_compaction(kept):
+    """Nothing fits into its place: neither the batch that another replica shortened, nor none."""
+    compaction = {
+        "log_cleanup_policy": "compact",
+        "log_cleaner_backoff_ms": 100,
+        "log_cleaner_min_cleanable_ratio": "1.0",
+    }
+    broker = OneBroker(min_insync_replicas=1, **compaction)
+    broker.lead(isr=(0, 1, 2))
+    pairs = [[(b"k", b"1"), (b"l", b"1")], [(b"k", b"2"), (b"m", b"2")], [(b"k", b"3"), (b"l", b"3")]]
+    for some in pairs:
+        broker.produce(records=build([Record(0, broker.now.wall, key, value) for key, value in some]), acks=1)
+    for follower in (1, 2):
+        broker.fetch_as(follower, 6)
+    assert broker.partition().high_watermark == 6
+    broker.partition().log.roll(broker.now)
+    flush(broker.partition().log)
+    good = broker.disk.read(PATH)
+    _, second, third = batches(good)
+    turn(broker, second.position + 64)
+    broker.passes(2 * TRUST_MS)
+    consume(broker, 2)
+    dial(broker)
+    payload = payload_of(good, second)
+    (places,) = outline(payload, 2, 2)
+    shorter = rebuild(second, payload[places.bounds[1] :], 1, second.max_timestamp) if kept else b""
+    answer(broker, shorter + good[third.position :])
+    assert kinds(broker)[-1] == "log.refetched"
+    assert consumed(broker, consume(broker, 2)) == (STORAGE, b""), "until it is written"
+    for _ in range(100):
+        broker.passes(10)
+        while broker.syncs:
+            broker.synced()
+    assert kinds(broker)[-1] == "log.compacted"
+    number = consume(broker, 0)
+    broker.passes(1_000)
+    found = consumed(broker, number)
+    assert found[0] == 0
+    read = [(record.key, record.value) for data in batches(found[1]) for record in records(found[1], data)]
+    assert read == [(b"m", b"2")] * kept + pairs[2]
+    assert reported(broker) == {}

@@ -6,6 +6,7 @@ are renamed first and deleted later, newest first, so that a crash in between le
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tidelog.errors import DiskFailed
 from tidelog.log import names
@@ -13,10 +14,19 @@ from tidelog.log.segment import Segment, Warm
 from tidelog.ports import Disk
 
 
+class Refetched(NamedTuple):
+    """`records` of another replica stand for `length` damaged bytes, unless records were removed from the log since
+    (`removals`)."""
+
+    removals: int
+    length: int
+    records: bytes
+
+
 class Segments:
     """Never empty once the log is open."""
 
-    __slots__ = ("_bases", "_items", "active", "disk", "faulty", "folder", "index_interval", "warm")
+    __slots__ = ("_bases", "_items", "active", "disk", "faulty", "folder", "index_interval", "refetched", "warm")
 
     def __init__(self, disk: Disk, folder: str, index_interval: int, warm: Warm) -> None:
         self.disk = disk
@@ -25,6 +35,8 @@ class Segments:
         self.warm = warm
         self.faulty: set[int] = set()
         """Base offsets of segments with damaged batches."""
+        self.refetched: dict[tuple[Segment, int], Refetched] = {}
+        """What the next compaction writes instead of damaged batches, by segment and position."""
         self._items: list[Segment] = []
         self._bases: list[int] = []
         self.active: Segment
@@ -103,6 +115,8 @@ class Segments:
 
     def replace(self, old: Sequence[Segment], new: Sequence[Segment]) -> list[str]:
         """Replace the adjacent segments `old` with `new`; returns the renamed files of the former."""
+        self.faulty -= {segment.base_offset for segment in old}
+        self.refetched = {key: found for key, found in self.refetched.items() if key[0] not in old}
         number = self._items.index(old[0])
         self._items[number : number + len(old)] = new
         self._bases = [segment.base_offset for segment in self._items]

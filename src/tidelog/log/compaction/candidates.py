@@ -15,7 +15,8 @@ LONGEST_WAIT = 2**63 - 1
 
 class Candidate(NamedTuple):
     """A log when its `removals` counter had this value, its dirty part [first_dirty, end), and the sizes of both parts
-    in bytes. `overdue`: its oldest dirty record is older than `max.compaction.lag.ms`."""
+    in bytes. `overdue`: its oldest dirty record is older than `max.compaction.lag.ms`. `refetching`: it has
+    damaged batches that are to be replaced by what other replicas kept of them."""
 
     log: Log
     removals: int
@@ -24,6 +25,7 @@ class Candidate(NamedTuple):
     clean_bytes: int
     dirty_bytes: int
     overdue: bool
+    refetching: bool = False
 
     @property
     def dirty_ratio(self) -> float:
@@ -32,6 +34,8 @@ class Candidate(NamedTuple):
 
     @property
     def is_cleanable(self) -> bool:
+        if self.refetching:
+            return True
         if not self.dirty_bytes:
             return False
         return self.overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
@@ -44,7 +48,10 @@ def candidate(log: Log, stable: int, wall: int) -> Candidate:
     first_dirty = max(first_dirty, log.log_start_offset)
     clean_bytes = dirty_bytes = 0
     end, oldest = first_dirty, None
+    refetched = {segment for (segment, _), found in log.segments.refetched.items() if found.removals == log.removals}
+    refetching = False
     for segment, reach in _compactable(log, stable, wall):
+        refetching = refetching or segment in refetched
         if reach <= first_dirty:
             clean_bytes += segment.size
         else:
@@ -52,7 +59,7 @@ def candidate(log: Log, stable: int, wall: int) -> Candidate:
             end = reach
             oldest = segment if oldest is None else oldest
     overdue = oldest is not None and _is_overdue(oldest, log.config.max_compaction_lag_ms, wall)
-    return Candidate(log, log.removals, first_dirty, end, clean_bytes, dirty_bytes, overdue)
+    return Candidate(log, log.removals, first_dirty, end, clean_bytes, dirty_bytes, overdue, refetching)
 
 
 def _compactable(log: Log, stable: int, wall: int) -> Iterable[tuple[Segment, int]]:
@@ -72,4 +79,4 @@ def _is_overdue(segment: Segment, lag_ms: int, wall: int) -> bool:
 def dirtiest(candidates: Iterable[Candidate]) -> Candidate | None:
     """The log to compact next; None if none is worthwhile."""
     worthy = (one for one in candidates if one.is_cleanable)
-    return max(worthy, key=lambda one: (one.overdue, one.dirty_ratio), default=None)
+    return max(worthy, key=lambda one: (one.refetching, one.overdue, one.dirty_ratio), default=None)

@@ -90,7 +90,7 @@ def _build_offset_map(log: Log, found: Candidate, newest: OffsetMap, removals: i
     for segment in dirty:
         reach = _reach(log, segment)
         passed.add(reading.aborted(log.segments, max(segment.base_offset, found.first_dirty), reach))
-        for chunk, batch in _walk(segment, found.first_dirty):
+        for chunk, batch in _walk(log, segment, found.first_dirty):
             if newest.is_full:
                 return True
             if batch.is_control:
@@ -144,7 +144,7 @@ def _rewrite(log: Log, group: list[Segment], rules: RetentionRules, removals: in
     try:
         for segment in group:
             rules.transactions.add(reading.aborted(log.segments, segment.base_offset, _reach(log, segment)))
-            for chunk, batch in _walk(segment):
+            for chunk, batch in _walk(log, segment):
                 survivor = yield from rules.survivor(chunk, batch)
                 yield Worked(batch.length + (len(survivor.data) if survivor is not None else 0))
                 if _is_outdated(log, removals):  # the folder may have gone: no file is opened before this is known
@@ -177,14 +177,26 @@ def _is_outdated(log: Log, removals: int) -> bool:
     return log.failed or log.removals != removals
 
 
-def _walk(segment: Segment, offset: int = 0) -> Iterator[tuple[memoryview, BatchHeader]]:
-    """Every batch that ends at or above `offset`, with the chunk it was read in. Raises ApiError if one is damaged."""
+def _walk(log: Log, segment: Segment, offset: int = 0) -> Iterator[tuple[memoryview, BatchHeader]]:
+    """Every batch that ends at or above `offset`, with the chunk it was read in; of damaged ones what was refetched.
+    Raises ApiError if another one is damaged."""
     position = segment.offsets.floor(offset)
+    refetched = {
+        at: found
+        for (of, at), found in log.segments.refetched.items()
+        if of is segment and found.removals == log.removals
+    }
     while position < segment.size:
-        chunk = memoryview(segment.file.read(position, min(STEP_BYTES, segment.size - position)))
+        if position in refetched:
+            _, length, records = refetched[position]
+            yield from ((memoryview(records), batch) for batch in batches(records) if batch.last_offset >= offset)
+            position += length
+            continue
+        limit = min((at for at in refetched if at > position), default=segment.size) - position
+        chunk = memoryview(segment.file.read(position, min(STEP_BYTES, limit)))
         length = header(chunk).length
         if length > len(chunk):
-            chunk = memoryview(segment.file.read(position, min(length, segment.size - position)))
+            chunk = memoryview(segment.file.read(position, min(length, limit)))
         end = 0
         for batch in batches(chunk):
             check_crc(chunk, batch)

@@ -11,13 +11,16 @@ from itertools import count
 from tidelog.alarms import Alarm
 from tidelog.effects import Effect, Event, Examine, PeerRequest, Stretch
 from tidelog.errors import DiskFailed, ErrorCode
+from tidelog.log.compaction.refetching import refetch
 from tidelog.log.examination import Fault, Verdict
 from tidelog.log.integrity import Unsound, mark_sound, record_verdict, splice
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
 from tidelog.model import NO_LEADER, Time, TopicPartition
 from tidelog.node.replicas import HeldReplicas
+from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Partition
+from tidelog.ports import Buffer
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 OWNER = "repair"
@@ -47,7 +50,7 @@ class DamagedReplica:
 @dataclass(slots=True, eq=False)
 class Repair:
     """One bad batch. `requested`: brokers that did not have it, or have not answered; `retry_at`: when all are asked
-    again; `unwritten`: a broker had it, but the disk had no room."""
+    again; `unwritten`: a broker had it, but the disk had no room, or it is written by the next compaction."""
 
     damaged: DamagedReplica
     fault: Fault
@@ -89,7 +92,7 @@ class Integrity:
         found: dict[TopicPartition, str] = {}
         for repair in sorted(lasting, key=lambda repair: repair.fault.offset):
             if repair.damaged.is_current:
-                why = "there was no room for its repair" if repair.unwritten else "no replica could replace it"
+                why = "its repair is not written yet" if repair.unwritten else "no replica could replace it"
                 first = f"the batch at offset {repair.fault.offset}: {repair.fault.reason}; {why}"
                 found.setdefault(repair.damaged.partition.name, first)
         return found
@@ -196,12 +199,31 @@ class Integrity:
             self._replicas.disk_failed(failure)
             return
         if mended is None:
+            if isinstance(records, _BYTES) and self._has_all(repair) and self._refetched(repair, records):
+                return
             self._request_next(repair)
             return
         del self.repairs[damaged.segment, repair.fault.position]
+        damaged.log.segments.refetched.pop((damaged.segment, repair.fault.position), None)
         if mended:
             self._report("log.repaired", damaged, repair.fault, source=repair.requested[-1], bytes=mended)
         damaged.partition.mark_dirty()
+
+    def _has_all(self, repair: Repair) -> bool:
+        """Whether the replica that answered has every committed record: what it does not have, it compacted."""
+        partition, source = repair.damaged.partition, repair.requested[-1]
+        in_sync = partition.role.isr if isinstance(partition.role, Leader) else ()
+        return source == partition.leader_id or source in in_sync
+
+    def _refetched(self, repair: Repair, records: Buffer) -> bool:
+        """Let the next compaction write what the other replica kept of the batch; until then clients retry."""
+        damaged = repair.damaged
+        if not refetch(damaged.log, damaged.segment, repair.fault, records):
+            return False
+        repair.retry_at, repair.unwritten = self._now().mono + RETRY_MS, True
+        self._report("log.refetched", damaged, repair.fault, source=repair.requested[-1])
+        damaged.partition.mark_dirty()
+        return True
 
     def _mark_unrepairable(self, repair: Repair) -> None:
         """No replica has it. A batch that only its offsets or epochs make suspicious is accepted then."""
