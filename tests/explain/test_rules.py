@@ -359,6 +359,13 @@ def test_a_voter_that_is_behind(behind_ms, said):
     assert all(said in finding.says and "It lacks 7 records" in finding.because[0] for finding in findings)
 
 
+def test_a_voter_that_is_behind_because_it_is_down_is_to_be_started():
+    given = evidence(dead=(2,), voters=(0, 1, 2), voter_lags=[VoterLag(2, 7, None)])
+    (finding,) = cluster_findings(given)
+    assert finding.because == ["Broker 2 is down or cut off."]
+    assert helps(finding)[0] == "Start broker 2."
+
+
 def test_two_that_act_as_controller_for_a_moment_are_no_problem():
     """The former one learns of the next one's term within 0.2 s, and writes nothing until then."""
     given = evidence()

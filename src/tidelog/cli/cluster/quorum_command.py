@@ -42,7 +42,7 @@ def describe(status: bool, replication: bool, human_readable: bool) -> None:
 @quorum.command("add-controller")
 @DRY_RUN
 def add_controller(dry_run: bool) -> None:
-    """Add a controller; --command-config is its server.properties."""
+    """Add the controller of --command-config."""
     from tidelog.cli.cluster import quorum_actions
 
     file = click.get_current_context().obj.command_config

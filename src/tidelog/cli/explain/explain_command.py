@@ -119,7 +119,7 @@ def _connected(given: dict[str, Any]) -> "Iterator[Admin]":
 @patience_ms
 @as_json
 def topic(name: str, **given: Any) -> int:
-    """Diagnose a topic: partitions, a stuck deletion, or why it is missing."""
+    """Diagnose a topic, its partitions and deletion."""
     from tidelog.explain.core.finding import Subject
 
     return _finish(given, Subject("topic", name), _gathered(given, name))
@@ -149,7 +149,7 @@ def partition(name: str, **given: Any) -> int:
 @patience_ms
 @as_json
 def broker(number: int, **given: Any) -> int:
-    """Diagnose a broker: whether it is up, its disks, and what it leads."""
+    """Diagnose a broker, its disks and what it leads."""
     from tidelog.explain.core.finding import Subject
 
     evidence = _gathered(given)
@@ -165,7 +165,7 @@ def broker(number: int, **given: Any) -> int:
 @patience_ms
 @as_json
 def cluster(**given: Any) -> int:
-    """Diagnose everything: controller, brokers, deletions, partitions, groups."""
+    """Diagnose the whole cluster."""
     from tidelog.explain.core.finding import CLUSTER
 
     return _finish(given, CLUSTER, _gathered(given, groups=True))

@@ -6,7 +6,7 @@ from tidelog.errors import ErrorCode
 from tidelog.explain.core.broker_rules import store_trouble
 from tidelog.explain.core.evidence import Evidence
 from tidelog.explain.core.finding import CLUSTER, Advice, Finding, Severity, Subject, broker_list, duration
-from tidelog.explain.core.replica_state import why_silent
+from tidelog.explain.core.replica_state import start, why_silent
 from tidelog.model import NO_LEADER
 
 VOTER_LAG_MS = 5_000
@@ -51,14 +51,16 @@ def _lost_majority(evidence: Evidence) -> Iterator[Finding]:
 
 def _voters_behind(evidence: Evidence) -> Iterator[Finding]:
     for voter, records, behind_ms in evidence.voter_lags:
-        if behind_ms is None or behind_ms >= VOTER_LAG_MS:
-            since = f" for {duration(behind_ms)}" if behind_ms is not None else ""
-            says = f"Voter {voter} of the metadata quorum is behind{since}: it does not help to make a majority."
-            because = [f"It lacks {records} records of the metadata log."]
-            helps = [
-                Advice(f"Check the network and the disk of node {voter}. To watch it:", "quorum describe --replication")
-            ]
-            yield Finding("warning", "cluster.voter-behind", CLUSTER, says, because, helps)
+        if behind_ms is not None and behind_ms < VOTER_LAG_MS:
+            continue
+        since = f" for {duration(behind_ms)}" if behind_ms is not None else ""
+        says = f"Voter {voter} of the metadata quorum is behind{since}: it does not help to make a majority."
+        because = [f"It lacks {records} records of the metadata log."]
+        helps = [Advice(f"Check the network and the disk of node {voter}.")]
+        if voter in evidence.brokers and not evidence.is_alive(voter):
+            because, helps = [why_silent(evidence, voter)], [start(evidence, voter)]
+        helps.append(Advice("To watch it:", "quorum describe --replication"))
+        yield Finding("warning", "cluster.voter-behind", CLUSTER, says, because, helps)
 
 
 def _no_controller(evidence: Evidence) -> Iterator[Finding]:
