@@ -1,11 +1,14 @@
 """What starts an election, and what must not: answers that come late, slow disks, a voter that is alone."""
 
+from itertools import pairwise
 from random import Random
+
+import pytest
 
 from tests.quorum.replicas import ROOT, One, at, key
 from tests.quorum.test_quorum import batch, fetched, followers
 from tidelog.effects import Replace, Sync
-from tidelog.errors import ErrorCode
+from tidelog.errors import CorruptLog, ErrorCode
 from tidelog.quorum import requests
 from tidelog.quorum.requests import Standing, answered_partition
 from tidelog.quorum.states import Candidate, Follower, Leader, Prospective, Unattached
@@ -140,3 +143,95 @@ def test_a_removed_leader_claims_nothing_after_a_restart_and_keeps_its_vote():
     refused = again.fetch(1, 0, 0)
     assert answered_partition(again.answers[refused]).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not again.vote(2, 1, voter=VoterKey(0, key(0).directory)).vote_granted
+
+
+def reject(one, *voters):
+    """These voters refuse the votes that were requested; the requests to the others break."""
+    asked, one.asked = [each for each in one.asked if each.owner == "quorum"], []
+    for each in asked:
+        response = requests.vote_response(Standing(-1, one.quorum.epoch), 0, granted=False)
+        one.quorum.answered(each.token, response if each.target in voters else None, at(one.now))
+        one.take()
+
+
+def missing_its_leader():
+    """Voter 1, whose leader is gone, and its pre-votes under way."""
+    (one,) = followers(1)
+    one.quorum.gone(0, at(0))
+    one.take()
+    one.asked = [each for each in one.asked if each.owner == "quorum"]
+    return one
+
+
+def test_two_candidates_that_took_each_others_votes_do_not_wait_for_the_dead_leader():
+    one = missing_its_leader()
+    one.grant_all()
+    one.settle()
+    assert isinstance(one.quorum.state, Candidate)
+    reject(one, 2)  # which is a candidate itself
+    waits = one.quorum.state.deadline - one.now
+    assert waits <= 100
+    one.wait(waits)
+    assert isinstance(one.quorum.state, Prospective)
+
+
+def test_a_voter_that_misses_the_leader_first_asks_again_soon_and_then_more_rarely():
+    one = missing_its_leader()
+    one.quorum._dice = lambda _, high: high
+    waits = []
+    for _ in range(6):
+        assert isinstance(one.quorum.state, Prospective)
+        reject(one, 2)  # it still follows the leader
+        assert isinstance(one.quorum.state, Follower)
+        waits.append(one.quorum.state.deadline - one.now)
+        one.asked = []
+        one.wait(waits[-1])
+    assert waits == [100, 200, 400, 800, 1_000, 1_000]
+    one.asked = [each for each in one.asked if each.owner == "quorum"]
+    one.grant_all()
+    assert isinstance(one.quorum.state, Candidate)
+
+
+def test_nobody_answering_is_no_defeat():
+    one = missing_its_leader()
+    reject(one)
+    assert isinstance(one.quorum.state, Prospective)
+
+
+def test_requests_that_fail_again_and_again_become_rare():
+    (one,) = followers(1)
+    content = bytearray(batch(1, 1))
+    content[-1] ^= 1
+    times = []
+    while one.now < 4_000:
+        if any(each.owner == "quorum-fetch" for each in one.asked):
+            times.append(one.now)
+            fetched(one, bytes(content))  # rot that the leader serves
+        one.wait(1)
+    assert [later - sooner for sooner, later in pairwise(times)][:6] == [20, 40, 80, 160, 250, 250]
+    assert len(times) < 22
+
+
+def test_a_leader_whose_disk_rots_serves_nothing_of_it():
+    one = One(0)
+    one.lead()
+    path = next(path for path in one.disk.names if path.endswith(".log"))
+    one.disk.flip(path, len(one.disk.names[path].cached) - 1)
+    with pytest.raises(CorruptLog, match="damaged"):
+        one.fetch(1, 0, 0)
+
+
+def test_a_replica_whose_sync_hangs_does_not_count_as_following():
+    one = One(0)
+    one.lead()
+    one.fetch(1, 0, 0)
+    one.wait(10)
+    one.fetch(1, 0, 0)  # all that it can say while its disk hangs
+    leader = one.quorum.state
+    assert leader.replicas[key(1)].fetched_at == one.now
+    assert leader.moved_at(key(1)) < one.now
+    one.fetch(1, one.quorum.replica.end, 1)
+    assert leader.moved_at(key(1)) == one.now
+    one.wait(10)
+    one.fetch(1, one.quorum.replica.end, 1)  # there is nothing more
+    assert leader.moved_at(key(1)) == one.now

@@ -101,7 +101,7 @@ class Quorum(Voting):
             return NEVER
         if isinstance(state, Leader):
             return min(self._leader_until(state), state.announced_at + timeout // 2)
-        if isinstance(state, Follower) and not self._is_synced():
+        if isinstance(state, Follower) and not self.is_synced:
             return min(state.deadline, state.asked_at + timeout // 4)
         return state.deadline
 
@@ -160,7 +160,9 @@ class Quorum(Voting):
         if response is not None:
             self._note_cluster(asked.target, response)
         if partition is None:
-            self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
+            self._retry_later(asked.about, now)
+            if isinstance(self.state, Prospective | Candidate):
+                self.state.tally.doubtful.add(asked.target)
         else:
             self._retry_at.pop(asked.about, None)
             before = self.state
@@ -299,7 +301,7 @@ class Quorum(Voting):
             return
         elif self._fetching is not None:
             self._ask_for_slice(state.leader, self._fetching)
-        elif self._is_synced() or now.mono >= state.asked_at + self.options.fetch_timeout_ms // 4:
+        elif self.is_synced or now.mono >= state.asked_at + self.options.fetch_timeout_ms // 4:
             state.asked_at = now.mono
             self._ask_for_records(state.leader)
             self._update_endpoints(state)
@@ -307,10 +309,9 @@ class Quorum(Voting):
     def _ask_for_records(self, target: int) -> None:
         """Fetch from the end of what is synced: for the leader, everything before is synced here. While a sync lasts,
         a fetch only shows both that the other one is there."""
-        about = ("fetch", target, self.epoch)
+        about, is_synced, options = ("fetch", target, self.epoch), self.is_synced, self.options
         if about in self._retry_at:
             return
-        is_synced, options = self._is_synced(), self.options
         end = self.replica.log_end if is_synced else self.replica.log_end_at(self.replica.synced_end)
         position = Position(end, self.replica.high_watermark)
         most = options.fetch_bytes if is_synced else 1
@@ -354,13 +355,14 @@ class Quorum(Voting):
     def _used(self, token: int, state: Follower, asked: Asked, partition: Any, now: Time) -> None:
         """The leader answered."""
         if partition.error_code != ErrorCode.NONE:
-            self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
+            self._retry_later(asked.about, now)
             if asked.about[0] == "snapshot":
                 self._stop_fetching()  # it may have a newer one
             return
         if not state.leader_left or token > state.left_after:
             state.deadline = now.mono + self.options.fetch_timeout_ms
             state.has_fetched, state.leader_left = True, False
+            self._lost_elections = 0
         if asked.about[0] == "snapshot":
             self._slice_fetched(asked, partition, now)
         else:
@@ -374,18 +376,19 @@ class Quorum(Voting):
             self._retry_unless(end != before, asked, now)
             self._outbox.event("quorum.cut", node=self.me.id, offset=end, epoch=self.epoch)
         elif snapshot.end_offset >= 0:
-            is_clear = self._fetching is None and all(work is self._making for work in self._works)
-            if offset == self.replica.end and is_clear and self.replica.is_behind(snapshot):
+            is_clear = offset == self.replica.end and all(work is self._making for work in self._works)
+            if is_clear and self._fetching is None and self.replica.is_behind(snapshot):
                 self._fetching = Fetching(self.replica.disk, self.replica.log.folder, snapshot)
             self._retry_unless(self._fetching is not None, asked, now)
         elif offset <= self.replica.end:
-            if offset == self.replica.end and self._is_synced():
+            if offset == self.replica.end and self.is_synced:
                 try:
                     self.replica.append_fetched(requests.content_of(partition.records), now)
                 except ApiError:  # damaged on its way, or on the leader's disk: nothing was appended
                     self._retry_unless(has_progress=False, asked=asked, now=now)
                     return
                 offset = self.replica.end
+            self._failures.pop(asked.about, None)
             self.replica.raise_high_watermark(min(partition.high_watermark, offset))
         self._sync()
 
@@ -440,12 +443,12 @@ class Quorum(Voting):
 
     def _announce(self, state: Leader, now: Time) -> None:
         """To the voters that do not fetch."""
-        fetched_at = state.fetched_at_of(self.voters)
+        fetched_at, timeout = state.fetched_at_of(self.voters), self.options.fetch_timeout_ms
         for voter in self.voters.ids:
-            silent = now.mono - fetched_at.get(voter, state.since - self.options.fetch_timeout_ms)
-            if voter != self.me.id and silent >= self.options.fetch_timeout_ms // 2:
-                request = requests.begin_request(self._cluster_id, self.voters.key_of(voter), self.standing)
-                self._outbox.ask(voter, request, VOTES, ("begin", voter, self.epoch))
+            silent = now.mono - fetched_at.get(voter, state.since - timeout)
+            if voter != self.me.id and silent >= timeout // 2:
+                begun = requests.begin_request(self._cluster_id, self.voters.key_of(voter), self.standing)
+                self._outbox.ask(voter, begun, VOTES, ("begin", voter, self.epoch))
 
     def _leader_until(self, state: Leader) -> int:
         """A leader that a majority has not fetched from for so long may have a successor."""
@@ -458,7 +461,7 @@ class Quorum(Voting):
 
     def _begin_office(self, now: Time) -> None:
         """The leader's own first record: what earlier leaders wrote is committed with it."""
-        voters = self.voters
+        self._lost_elections, voters = 0, self.voters
         self._append_control([leader_change(self.me.id, voters)], now, int(voters.directories))
         if voters.directories and self.replica.voters.latest_offset < 0:
             everyone = VotersRecord(voters=list(voters.records))
@@ -495,8 +498,7 @@ class Quorum(Voting):
             progress = self._heard(self.state, key, now)
             progress.directory = partition.replica_directory_id
             if has_place:
-                progress.end = partition.fetch_offset
-                progress.caught_up_at = now.mono if progress.end == self.replica.end else progress.caught_up_at
+                progress.fetched(partition.fetch_offset, self.replica.end, now.mono)
         if has_place:
             self._serving.wait(token, partition, request.max_wait_ms, now)
 

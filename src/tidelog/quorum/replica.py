@@ -64,6 +64,11 @@ def config_of(segment_bytes: int = 1_073_741_824) -> TopicConfig:
     return TopicConfig(overrides, BrokerConfig({}))
 
 
+def _check(piece: FileSlice, content: bytes, batch: BatchHeader) -> None:
+    if not crc_holds(content, batch):
+        raise CorruptLog(f"{piece.file.path}: the batch at offset {batch.base_offset} is damaged")
+
+
 class Replica:
     """The log, its high watermark and its voter sets."""
 
@@ -220,7 +225,14 @@ class Replica:
         return True
 
     def read(self, offset: int, max_bytes: int) -> FileSlice | None:
-        return self.log.read(offset, max_bytes, self.end, at_least_one=True)
+        """Whole batches for another replica. CorruptLog if one is damaged here: nobody could use it, and the replicas
+        that lack it need another leader."""
+        piece = self.log.read(offset, max_bytes, self.end, at_least_one=True)
+        if piece is not None:
+            content = piece.file.read(piece.position, piece.length)
+            for batch in batches(content):
+                _check(piece, content, batch)
+        return piece
 
     def committed(self, offset: int, max_bytes: int = _MAX_BATCH) -> Iterator[Committed]:
         """The committed batches from the one at `offset` on; so many bytes are read at once, or one batch. Raises
@@ -231,8 +243,7 @@ class Replica:
                 return
             content = piece.file.read(piece.position, piece.length)
             for batch in batches(content):
-                if not crc_holds(content, batch):
-                    raise CorruptLog(f"{piece.file.path}: the batch at offset {batch.base_offset} is damaged")
+                _check(piece, content, batch)
                 yield Committed(batch, content[batch.position : batch.end])
                 offset = batch.next_offset
 

@@ -39,11 +39,13 @@ class Follower:
 
 @dataclass(slots=True)
 class Tally:
-    """The votes of one election, by voter ID. Only those of `voters` count: the candidate may not be one of them."""
+    """The votes of one election, by voter ID. Only those of `voters` count: the candidate may not be one of them.
+    `doubtful` are voters that may be dead: their votes count if they come, but are not waited for."""
 
     voters: Voters
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
+    doubtful: set[int] = field(default_factory=set)
 
     @property
     def is_won(self) -> bool:
@@ -51,7 +53,11 @@ class Tally:
 
     @property
     def is_lost(self) -> bool:
-        return len(self.voters) - len(self.rejected) < self.voters.majority
+        """Whether a voter rejected it, and without that vote and those of the doubtful there is no majority. That
+        nobody answers is no defeat: the votes may be on their way."""
+        against = self.rejected | (self.doubtful - self.granted)
+        hoped_for = len([voter for voter in self.voters.ids if voter not in against])
+        return bool(self.rejected) and hoped_for < self.voters.majority
 
     @property
     def missing(self) -> list[int]:
@@ -74,6 +80,8 @@ class Candidate:
 
     tally: Tally
     deadline: int
+    is_lost: bool = False
+    """No majority can be expected any more; `deadline` is that of the next attempt."""
 
 
 @dataclass(slots=True)
@@ -85,6 +93,15 @@ class Progress:
     caught_up_at: int = LONG_AGO
     directory: bytes = NO_ID
     """With which it fetched last. At kraft.version 0 its key has none."""
+    moved_at: int = LONG_AGO
+    """When it fetched last from the leader's end, or from further than before. One whose disk hangs fetches, too."""
+
+    def fetched(self, offset: int, leader_end: int, now: int) -> None:
+        if offset != self.end or offset == leader_end:
+            self.moved_at = now
+        if offset == leader_end:
+            self.caught_up_at = now
+        self.end = offset
 
 
 @dataclass(slots=True)
@@ -121,10 +138,10 @@ class Leader:
         for key in observers[: len(self.replicas) - MOST_REPLICAS // 2]:
             del self.replicas[key]
 
-    def heard_at(self, replica: VoterKey) -> int:
-        """When the replica fetched last."""
+    def moved_at(self, replica: VoterKey) -> int:
+        """When the replica last showed that it follows: see `Progress.moved_at`."""
         known = self.replicas.get(replica)
-        return LONG_AGO if known is None else known.fetched_at
+        return LONG_AGO if known is None else known.moved_at
 
 
 @dataclass(slots=True)

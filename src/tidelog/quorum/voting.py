@@ -5,6 +5,10 @@ durable. `quorum` adds what followers and leaders do with the log.
 
 A voter moves on by timers, each a multiple of `Options`, and all random waits come from `dice(low, high)`. A timer that
 measures the others does not run while this replica's own disk holds back what it would send them.
+
+An election that cannot be won any more is tried again after a random wait, whose bound doubles each time (Kafka's
+exponential backoff). The timer of the election is only for voters that do not answer at all. So two voters that took
+each other's votes, or one that asked before the others missed the leader, lose some tens of milliseconds.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,6 +39,10 @@ from tidelog.wire.messages.cluster import quorum_elections as elections
 
 RANK_MS = 50
 """How much later each voter starts an election than the one before it, where all of them have the same reason."""
+ELECTION_BACKOFF_MS = 100
+"""The most that a voter waits after the first election that it lost."""
+RETRIES_A_TIMEOUT = 8
+"""A request that fails again and again is sent at least so often within the fetch timeout."""
 NEVER = 2**63 - 1
 
 Dice = Callable[[int, int], int]
@@ -72,6 +80,10 @@ class Voting:
         """Nodes that belong to another cluster, by their last answers."""
         self._retry_at: dict[tuple[Any, ...], int] = {}
         """When a request that failed may be sent again, by what it is about."""
+        self._failures: dict[tuple[Any, ...], int] = {}
+        """How often such a request failed, one time after the other, in this epoch."""
+        self._lost_elections = 0
+        """Since a leader was there."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.me.id}, epoch {self.epoch}, {self.state}, {self.replica})"
@@ -101,6 +113,11 @@ class Voting:
     def is_alone(self) -> bool:
         """Whether nobody else votes."""
         return self.is_voter and len(self.voters) == 1
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all that it has survives a power loss."""
+        return self.replica.synced_end == self.replica.end
 
     @property
     def voted_for_me(self) -> bool:
@@ -163,6 +180,7 @@ class Voting:
         """Change what must be durable before the next message."""
         if epoch is not None and epoch > self.epoch:
             self.election = ElectionState(epoch)
+            self._failures.clear()
         self.election = self.election._replace(leader=leader, voted=self.election.voted if voted is None else voted)
         self._save()
 
@@ -222,12 +240,25 @@ class Voting:
             0 if self.is_alone else self._dice(self.options.election_timeout_ms, 2 * self.options.election_timeout_ms)
         )
 
+    def _election_backoff(self) -> int:
+        """How long a voter waits before its next election, after one that it lost."""
+        most = min(ELECTION_BACKOFF_MS << self._lost_elections, self.options.election_backoff_max_ms)
+        if most < self.options.election_backoff_max_ms:
+            self._lost_elections += 1
+        return self._dice(min(most, 1), most)
+
+    def _retry_later(self, about: tuple[Any, ...], now: Time) -> None:
+        """A request failed: send it again after a while, twice as long each time."""
+        options, failures = self.options, self._failures.get(about, 0)
+        longest = max(options.fetch_timeout_ms // RETRIES_A_TIMEOUT, options.retry_backoff_ms)
+        wait = min(options.retry_backoff_ms << failures, longest)
+        if wait < longest:
+            self._failures[about] = failures + 1
+        self._retry_at[about] = now.mono + wait
+
     def _is_over(self, deadline: int, now: Time) -> bool:
         """Whether the others had their time."""
         return now.mono >= deadline and self._outbox.is_saved
-
-    def _is_synced(self) -> bool:
-        return self.replica.synced_end == self.replica.end
 
     def _check_leader(self, epoch: int) -> ErrorCode:
         if epoch < 0:
@@ -240,27 +271,31 @@ class Voting:
 
     def _retry_unless(self, has_progress: bool, asked: Asked, now: Time) -> None:
         """The leader answers such a request at once: without progress it would be sent again at once, for ever."""
-        if not has_progress:
-            self._retry_at[asked.about] = now.mono + self.options.retry_backoff_ms
+        if has_progress:
+            self._failures.pop(asked.about, None)
+        else:
+            self._retry_later(asked.about, now)
 
     # What a state without a leader does, until it waits for something
 
     def _prospective(self, now: Time, *, leader_left: bool = False) -> Prospective:
-        return Prospective(Tally(self.voters, {self.me.id}), now.mono + self._election_timeout(), leader_left)
+        """The leader that is missed, if one is known, is not counted on."""
+        tally = Tally(self.voters, {self.me.id}, doubtful={self.election.leader})
+        return Prospective(tally, now.mono + self._election_timeout(), leader_left)
 
     def _act_prospective(self, state: Prospective, now: Time) -> None:
         if state.tally.is_won:
             self._change(epoch=self.epoch + 1, voted=self._key_of(*self.me))
-            self._become(Candidate(Tally(self.voters), now.mono + self._election_timeout()), now)
+            tally = Tally(self.voters, doubtful=state.tally.doubtful)
+            self._become(Candidate(tally, now.mono + self._election_timeout()), now)
         elif state.tally.is_lost or self._is_over(state.deadline, now):
+            again_at = now.mono + self._election_backoff()
             if self.election.leader != NO_LEADER:
-                options, left = self.options, state.leader_left
-                wait = self._dice(1, options.election_backoff_max_ms) if left else options.fetch_timeout_ms
-                follower = Follower(self.election.leader, now.mono + wait, leader_left=left)
+                follower = Follower(self.election.leader, again_at, leader_left=state.leader_left)
                 follower.left_after = self._outbox.last_token
                 self._become(follower, now)
             else:
-                self._become(Unattached(now.mono + self._election_timeout()), now)
+                self._become(Unattached(again_at), now)
         else:
             self._request_votes(state.tally, pre_vote=True)
 
@@ -270,16 +305,17 @@ class Voting:
             self._become(Leader(self.replica.end, now.mono), now)
         elif self._is_over(state.deadline, now):
             self._become(self._prospective(now), now)
-        elif state.tally.is_lost:
-            # Not at once: the others may be candidates, too, and would lose again.
-            state.deadline = min(state.deadline, now.mono + self._dice(1, self.options.election_backoff_max_ms))
         else:
+            if state.tally.is_lost and not state.is_lost:
+                # Not at once: the others may be candidates, too, and would lose again.
+                state.is_lost = True
+                state.deadline = min(state.deadline, now.mono + self._election_backoff())
             self._request_votes(state.tally, pre_vote=False)
 
     def _request_votes(self, tally: Tally, *, pre_vote: bool) -> None:
         """Once the log is synced: votes for a longer log than the one that survives a power loss could elect a
         replica that lacks what was committed."""
-        if not self._is_synced():
+        if not self.is_synced:
             return
         for voter in tally.missing:
             about = ("vote", voter, self.epoch, pre_vote)

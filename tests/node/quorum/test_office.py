@@ -186,3 +186,23 @@ def test_a_metadata_log_that_cannot_be_closed_does_not_keep_a_node_from_stopping
     cluster.processes[number].give("stop")
     cluster.wait(lambda: cluster.processes[number].stopped is not None)
     assert cluster.processes[number].stopped == ""
+
+
+def test_a_broker_whose_metadata_sync_hangs_loses_its_session():
+    """It fetches, but applies nothing: what it is told to do would wait for ever."""
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    hanging = next(number for number in range(3) if number != cluster.controller())
+    process, syncs = cluster.processes[hanging], []
+    session = process.node.quorum.session
+    process.sync = lambda *arguments: syncs.append(arguments)
+    others = [cluster.tree(number).sessions for number in range(3) if number != hanging]
+    cluster.submit(cluster.controller(), Create("/cluster/x", b""))
+    cluster.wait(lambda: all(session not in sessions for sessions in others), within_ms=15_000)
+    assert syncs
+    assert process.node.quorum._is_silent  # it knows that it knows nothing new
+    del process.sync
+    for arguments in syncs:
+        process.sync(*arguments)
+    cluster.settle()
+    assert process.node.quorum.session > session

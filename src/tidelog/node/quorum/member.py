@@ -256,8 +256,8 @@ class QuorumMember:
             self._effects.append(Event("quorum.denied", {"reason": reason}, level="error"))
         if response is not None:
             self._is_denied = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        if owner == FETCHES and response is not None and not code:
-            self._heard(now)
+        if owner == FETCHES and response is not None and not code and self.machine.is_synced:
+            self._heard(now)  # while the disk hangs, this node learns nothing
         for place in getattr(response, "node_endpoints", ()):
             self._named = {place.node_id: controller_endpoint(self.setup.listener, place.host, place.port)}
         self._give(now, self.machine.answered, token, response)
@@ -583,7 +583,7 @@ class QuorumMember:
         assert machine is not None
         if self._office.epoch == NO_OFFICE or not isinstance(machine.state, Leader):
             return
-        if machine.state.heard_at(replica) == now.mono:
+        if machine.state.moved_at(replica) == now.mono:
             self._office.fetched(self.local.tree, replica, now.mono)
             self.alarm.set(self.next_deadline)
 
