@@ -163,6 +163,7 @@ class Quorum(Voting):
             self._retry_later(asked.about, now)
             if isinstance(self.state, Prospective | Candidate):
                 self.state.tally.doubtful.add(asked.target)
+            self._ask_another(asked)
         else:
             self._retry_at.pop(asked.about, None)
             before = self.state
@@ -195,6 +196,8 @@ class Quorum(Voting):
             if self.stands:
                 soon = now.mono + self.voters.rank(self.me.id, behind=node) * RANK_MS
                 self.state.deadline = min(self.state.deadline, soon)
+            else:
+                self.state.deadline = now.mono  # it asks the voters who leads next
             self._act(now)
 
     def resign(self, now: Time) -> None:
@@ -284,9 +287,15 @@ class Quorum(Voting):
             return
         state.deadline = now.mono + self.options.fetch_timeout_ms
         known = [node for node in dict.fromkeys((*self.voters.ids, *self._bootstrap)) if node != self.me.id]
+        known = [node for node in known if ("fetch", node, self.epoch) not in self._retry_at] or known
         if known:
             self._ask_for_records(known[self._dice(0, len(known) - 1)])
             state.deadline = now.mono + self._dice(1, self.options.fetch_timeout_ms // 2)
+
+    def _ask_another(self, asked: Asked) -> None:
+        """Who leads was not answered: whoever only looks for a leader asks again, another voter or the same."""
+        if isinstance(self.state, Unattached) and not self.stands and asked.about in self._retry_at:
+            self.state.deadline = min(self.state.deadline, self._retry_at[asked.about])
 
     # Following
 
@@ -348,6 +357,9 @@ class Quorum(Voting):
                     (state.tally.granted if granted else state.tally.rejected).add(voter)
             case "end", Resigned():
                 state.untold.discard(asked.target)
+            case "fetch", Unattached():
+                self._retry_later(asked.about, now)
+                self._ask_another(asked)
             case "fetch" | "snapshot", Follower():
                 if (asked.target, asked.about[2]) == (state.leader, self.epoch):
                     self._used(token, state, asked, partition, now)
@@ -440,24 +452,6 @@ class Quorum(Voting):
             state.announced_at = now.mono
             self._announce(state, now)
         self._serving.answer(self.standing, self._given_out, now)
-
-    def _announce(self, state: Leader, now: Time) -> None:
-        """To the voters that do not fetch."""
-        fetched_at, timeout = state.fetched_at_of(self.voters), self.options.fetch_timeout_ms
-        for voter in self.voters.ids:
-            silent = now.mono - fetched_at.get(voter, state.since - timeout)
-            if voter != self.me.id and silent >= timeout // 2:
-                begun = requests.begin_request(self._cluster_id, self.voters.key_of(voter), self.standing)
-                self._outbox.ask(voter, begun, VOTES, ("begin", voter, self.epoch))
-
-    def _leader_until(self, state: Leader) -> int:
-        """A leader that a majority has not fetched from for so long may have a successor."""
-        if self.is_alone:
-            return NEVER
-        heard = state.fetched_at_of(self.voters)
-        if self.is_voter:
-            heard[self.me.id] = 2**62
-        return self.voters.reached_by_majority(heard, state.since) + self.options.fetch_timeout_ms * 3 // 2
 
     def _begin_office(self, now: Time) -> None:
         """The leader's own first record: what earlier leaders wrote is committed with it."""

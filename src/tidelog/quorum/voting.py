@@ -337,6 +337,26 @@ class Voting:
             if about not in self._retry_at:
                 self._outbox.ask(voter, requests.end_request(self._cluster_id, self.standing, preferred), VOTES, about)
 
+    # Leading
+
+    def _announce(self, state: Leader, now: Time) -> None:
+        """To the voters that do not fetch."""
+        fetched_at, timeout = state.fetched_at_of(self.voters), self.options.fetch_timeout_ms
+        for voter in self.voters.ids:
+            silent = now.mono - fetched_at.get(voter, state.since - timeout)
+            if voter != self.me.id and silent >= timeout // 2:
+                begun = requests.begin_request(self._cluster_id, self.voters.key_of(voter), self.standing)
+                self._outbox.ask(voter, begun, VOTES, ("begin", voter, self.epoch))
+
+    def _leader_until(self, state: Leader) -> int:
+        """A leader that a majority has not fetched from for so long may have a successor."""
+        if self.is_alone:
+            return NEVER
+        heard = state.fetched_at_of(self.voters)
+        if self.is_voter:
+            heard[self.me.id] = 2**62
+        return self.voters.reached_by_majority(heard, state.since) + self.options.fetch_timeout_ms * 3 // 2
+
     # Requests of others
 
     def _check_voter(self, epoch: int, node: int) -> ErrorCode:

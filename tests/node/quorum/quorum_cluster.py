@@ -38,7 +38,6 @@ FOLDER = "/data"
 CLUSTER_ID = "quorum-of-a-test-cluster"
 PORTS = {"PLAINTEXT": 9092, "REPLICATION": 9093, "CONTROLLER": 9094}
 NETWORK_MS, DISK_MS = 1, 2
-MOST_SPINS = 2_000
 
 
 def directory(node):
@@ -193,6 +192,8 @@ class QuorumCluster:
     """`size` brokers, of which the first `voters` vote, by default all. The others know one bootstrap server only.
     `setup` has fields of their `QuorumSetup`."""
 
+    process = Process
+    most_spins = 2_000
     bootstrap_only: ClassVar = {
         "voters": Voters(directories=False),
         "endpoints": {},
@@ -223,7 +224,7 @@ class QuorumCluster:
 
     def start(self, *numbers):
         for number in numbers or range(self.size):
-            process = self.processes[number] = Process(self, number, self.disks[number])
+            process = self.processes[number] = self.process(self, number, self.disks[number])
             process.give("start")
         return self
 
@@ -246,7 +247,7 @@ class QuorumCluster:
         before = self._mono
         self._mono, _, action = heappop(self._events)
         self._spins = 0 if self._mono > before else self._spins + 1
-        assert self._spins < MOST_SPINS, "time stands still: a node wakes again and again"
+        assert self._spins < self.most_spins, "time stands still: a node wakes again and again"
         action()
 
     def wait(self, condition, within_ms=10_000):

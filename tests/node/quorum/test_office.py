@@ -1,5 +1,6 @@
 """The leader of the metadata quorum is the controller: taking office, losing it, and what survives."""
 
+from bench.metadata_scale import measured
 from tests.node.quorum.quorum_cluster import QuorumCluster, directory
 from tidelog.controller import journal, tree
 from tidelog.model import NO_EPOCH
@@ -206,3 +207,10 @@ def test_a_broker_whose_metadata_sync_hangs_loses_its_session():
         process.sync(*arguments)
     cluster.settle()
     assert process.node.quorum.session > session
+
+
+def test_a_failover_and_a_full_start_of_brokers_that_do_not_vote():
+    """They used to wait for their fetch timers, so that the next controller's pushes were refused for seconds."""
+    failover, start = measured(6, 30)
+    assert failover.ms < 1_000
+    assert start.messages < 40 * 6**2

@@ -118,12 +118,12 @@ MUTANTS: dict[str, Mutant] = {
     "unsynced_fetch_offset": Mutant(Quorum, "is_synced", property(ask_unsynced), 0),
     "tail_not_rewritten": Mutant(recovery, "write_again", only_sync, 1),
     "cut_below_high_watermark": Mutant(Replica, "cut", cut_everything, 6),
-    "two_changes_at_once": Mutant(VoterChanges, "_check", check_no_pending, 14),
+    "two_changes_at_once": Mutant(VoterChanges, "_check", check_no_pending, 4),
     "start_before_snapshot": Mutant(Incoming, "finish", finish_unsynced, 1),
     "lost_disk_counts": Mutant(Leader, "ends_of", count_lost_disks, 0),
     "cut_voters_stay": Mutant(History, "cut", keep_old_voters, 19),
-    "snapshot_without_epoch": Mutant(Replica, "log_end_at", ignore_log_end_of_snapshot, 0),
-    "old_leases_kept": Mutant(Leases, "start", keep_leases, 52),
+    "snapshot_without_epoch": Mutant(Replica, "log_end_at", ignore_log_end_of_snapshot, 2),
+    "old_leases_kept": Mutant(Leases, "start", keep_leases, 34),
     "votes_twice": Mutant(voting, "may_grant_vote", vote_again, 8),
 }
 
