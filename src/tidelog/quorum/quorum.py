@@ -163,13 +163,16 @@ class Quorum(Voting):
             self._retry_later(asked.about, now)
             if isinstance(self.state, Prospective | Candidate):
                 self.state.tally.doubtful.add(asked.target)
-            self._ask_another(asked)
         else:
             self._retry_at.pop(asked.about, None)
             before = self.state
             self._learn(requests.standing_of(partition), now)
             if self.state is before:
                 self._use_answer(token, asked, partition, now)
+        if isinstance(self.state, Unattached) and not self.stands:
+            # Who leads is not known yet: it asks again soon, another voter or the same.
+            soon = self._retry_at.get(asked.about, now.mono + self.options.retry_backoff_ms)
+            self.state.deadline = min(self.state.deadline, soon)
         self._act(now)
 
     def synced(self, token: int, now: Time) -> None:
@@ -292,11 +295,6 @@ class Quorum(Voting):
             self._ask_for_records(known[self._dice(0, len(known) - 1)])
             state.deadline = now.mono + self._dice(1, self.options.fetch_timeout_ms // 2)
 
-    def _ask_another(self, asked: Asked) -> None:
-        """Who leads was not answered: whoever only looks for a leader asks again, another voter or the same."""
-        if isinstance(self.state, Unattached) and not self.stands and asked.about in self._retry_at:
-            self.state.deadline = min(self.state.deadline, self._retry_at[asked.about])
-
     # Following
 
     def _act_follower(self, state: Follower, now: Time) -> None:
@@ -359,7 +357,6 @@ class Quorum(Voting):
                 state.untold.discard(asked.target)
             case "fetch", Unattached():
                 self._retry_later(asked.about, now)
-                self._ask_another(asked)
             case "fetch" | "snapshot", Follower():
                 if (asked.target, asked.about[2]) == (state.leader, self.epoch):
                     self._used(token, state, asked, partition, now)
