@@ -112,19 +112,19 @@ def keep_leases(leases: Leases, sessions: Iterable[int], now: int) -> None:
 
 
 MUTANTS: dict[str, Mutant] = {
-    "send_before_file": Mutant(Outbox, "_send", send_at_once, 8),
-    "shorter_log_wins": Mutant(election, "is_complete", any_log, 5),
+    "send_before_file": Mutant(Outbox, "_send", send_at_once, 13),
+    "shorter_log_wins": Mutant(election, "is_complete", any_log, 3),
     "older_epoch_commits": Mutant(Quorum, "_advance", commit_older_epochs, 0),
     "unsynced_fetch_offset": Mutant(Quorum, "is_synced", property(ask_unsynced), 0),
-    "tail_not_rewritten": Mutant(recovery, "write_again", only_sync, 1),
+    "tail_not_rewritten": Mutant(recovery, "write_again", only_sync, 0),
     "cut_below_high_watermark": Mutant(Replica, "cut", cut_everything, 6),
-    "two_changes_at_once": Mutant(VoterChanges, "_check", check_no_pending, 4),
-    "start_before_snapshot": Mutant(Incoming, "finish", finish_unsynced, 1),
-    "lost_disk_counts": Mutant(Leader, "ends_of", count_lost_disks, 0),
-    "cut_voters_stay": Mutant(History, "cut", keep_old_voters, 19),
-    "snapshot_without_epoch": Mutant(Replica, "log_end_at", ignore_log_end_of_snapshot, 2),
-    "old_leases_kept": Mutant(Leases, "start", keep_leases, 34),
-    "votes_twice": Mutant(voting, "may_grant_vote", vote_again, 8),
+    "two_changes_at_once": Mutant(VoterChanges, "_check", check_no_pending, 29),
+    "start_before_snapshot": Mutant(Incoming, "finish", finish_unsynced, 0),
+    "lost_disk_counts": Mutant(Leader, "ends_of", count_lost_disks, 5),
+    "cut_voters_stay": Mutant(History, "cut", keep_old_voters, 38),
+    "snapshot_without_epoch": Mutant(Replica, "log_end_at", ignore_log_end_of_snapshot, 6),
+    "old_leases_kept": Mutant(Leases, "start", keep_leases, 95),
+    "votes_twice": Mutant(voting, "may_grant_vote", vote_again, 11),
 }
 
 
