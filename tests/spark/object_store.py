@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from tests.ports import free_ports
@@ -13,6 +13,7 @@ from tests.waiting import wait_for
 
 BUCKET = "lakes"
 STARTS_WITHIN_S = 180
+CONFLICT = 409
 
 
 @contextmanager
@@ -30,7 +31,9 @@ def running(log: Path) -> Iterator[str]:
         try:
             with urlopen(Request(f"{url}/{BUCKET}", method="PUT"), timeout=10):
                 return True
-        except URLError:
+        except HTTPError as error:
+            return error.code == CONFLICT  # it was made by a request whose answer came too late
+        except OSError:
             return False
 
     try:

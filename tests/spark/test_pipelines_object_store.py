@@ -9,9 +9,11 @@ from py4j.protocol import Py4JJavaError
 
 from tests.spark.records import create, send
 from tests.spark.test_pipelines_mirror import read
+from tests.spark.test_pipelines_tables import RECORD, Frame, wanted
 from tidelog.spark.options import BOOTSTRAP
 from tidelog.spark.pipelines import cdc, lake
 from tidelog.spark.pipelines.folders import folder_of
+from tidelog.spark.pipelines.iceberg_table import IcebergTableOfRows
 from tidelog.spark.pipelines.object_store import StoreAccess, store_access
 from tidelog.spark.pipelines.plan import Plan
 from tidelog.spark.pipelines.running import run
@@ -89,3 +91,20 @@ def test_lake_cdc_and_sink_keep_everything_there(spark, tides, bucket):
     query = writer.option("checkpointLocation", f"{place}/copied").trigger(availableNow=True).start()
     query.awaitTermination()
     assert sorted(each.value for found in read(tides.bootstrap, copy).values() for each in found) == sorted(values)
+
+
+def test_an_iceberg_table_is_there(spark, bucket, tmp_path):
+    """Its catalog is elsewhere. The same task as on executors runs here."""
+    place, url = f"{bucket}/more/ice", f"sqlite:///{tmp_path}/catalog.sqlite"
+
+    def table():
+        return IcebergTableOfRows(place, url, store_access(place, spark))
+
+    assert table().record() is None
+    table().create(RECORD, Frame(0, 0).schema, ["place"], "query")
+    for end in (10, 10, 15):
+        own = table()
+        assert own.record() == RECORD
+        own.add(Frame(0, end), end, "query")
+    found = table()._opened().scan().to_arrow().to_pylist()
+    assert sorted((row["_partition"], row["_offset"], row["place"]) for row in found) == wanted(15)
