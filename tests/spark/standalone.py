@@ -62,6 +62,15 @@ class Standalone:
         with suppress(ProcessLookupError):
             os.kill(wait_for(self.executors, "there is an executor", STARTS_WITHIN_S)[0], signal.SIGKILL)
 
+    def kill_python_worker(self) -> None:
+        """One that runs tasks of an executor, or the daemon that starts them."""
+        with suppress(ProcessLookupError):
+            os.kill(wait_for(self._python_workers, "there is a Python worker", STARTS_WITHIN_S)[-1], signal.SIGKILL)
+
+    def _python_workers(self) -> list[int]:
+        daemons = [each for executor in self.executors() for each in _children(executor)]
+        return [*daemons, *(each for daemon in daemons for each in _children(daemon))]
+
     def executors(self) -> list[int]:
         """The executors of all workers that run now."""
         found = [each for worker in self._workers for each in _children(worker.pid) if _is_executor(each)]
