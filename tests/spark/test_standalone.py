@@ -21,7 +21,7 @@ from tests.spark.settings import SHORT_JVM, environment
 from tests.spark.standalone import Standalone
 from tidelog.testing import Cluster
 
-PARTITIONS, ROWS, BATCH = 2, 600, 200
+PARTITIONS, ROWS, BATCH = 2, 600, 120
 DOCUMENT = Path(__file__).parents[2] / "docs" / "spark-cluster.md"
 ENDS_WITHIN_S = 600
 
