@@ -180,8 +180,8 @@ class Tidelog(Side):
         return [str(Path(sys.executable).with_name("tidelog")), "broker", self.properties(number)]
 
 
-class Kafka(Side):
-    name = "Kafka"
+class OfControllers(Side):
+    """Its nodes are broker and controller at once."""
 
     def prepare(self) -> None:
         controllers = free_ports(self.brokers)
@@ -203,10 +203,33 @@ class Kafka(Side):
                 },
             )
         for number in range(self.brokers):
-            self.format("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self.properties(number))
+            self.format("format", "-t", CLUSTER_ID, "-c", self.properties(number))
 
-    def format(self, *tool: str) -> None:
-        subprocess.run(java(["-Xmx256M"], *tool), check=True, capture_output=True, timeout=READY_S)
+    def format(self, *arguments: str) -> None:
+        """Run the storage tool."""
+        raise NotImplementedError
+
+
+class QuorumTidelog(OfControllers, Tidelog):
+    """Tidelog without another store."""
+
+    def write_properties(self, number: int, options: dict[str, str]) -> None:
+        given = f"{options['listeners']},{INTER_BROKER_LISTENER}://127.0.0.1:0"
+        protocols = f"{options['listener.security.protocol.map']},{INTER_BROKER_LISTENER}:PLAINTEXT"
+        super().write_properties(number, {**options, "listeners": given, "listener.security.protocol.map": protocols})
+
+    def format(self, *arguments: str) -> None:
+        tool = str(Path(sys.executable).with_name("tidelog"))
+        subprocess.run([tool, "storage", *arguments], check=True, capture_output=True, timeout=READY_S)
+
+
+class Kafka(OfControllers):
+    name = "Kafka"
+
+    def format(self, *arguments: str) -> None:
+        subprocess.run(
+            java(["-Xmx256M"], "kafka.tools.StorageTool", *arguments), check=True, capture_output=True, timeout=READY_S
+        )
 
     def command(self, number: int) -> list[str]:
         return java(["-Xmx1G", "-Xms1G"], "kafka.Kafka", self.properties(number))

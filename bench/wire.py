@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from tidelog.errors import ErrorCode, ProtocolViolation
 from tidelog.wire.codec import decode_response, encode_request
+from tidelog.wire.messages.cluster.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
 from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -27,12 +28,13 @@ from tidelog.wire.records import Record, build
 
 PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS = 0, 2, 3, 19, 20, 44
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 10, 11, 12, 14
-CREATE_ACLS = 30
+CREATE_ACLS, DESCRIBE_QUORUM = 30, 55
 VERSIONS = {
     PRODUCE: 9, LIST_OFFSETS: 6, METADATA: 9, CREATE_TOPICS: 5, DELETE_TOPICS: 4, ALTER_CONFIGS: 1,
     FIND_COORDINATOR: 3, JOIN_GROUP: 7, HEARTBEAT: 4, SYNC_GROUP: 5,
-    CREATE_ACLS: 3,
+    CREATE_ACLS: 3, DESCRIBE_QUORUM: 1,
 }  # fmt: skip
+METADATA_TOPIC = "__cluster_metadata"
 TOPIC_RESOURCE = 2
 CLIENT = "bench"
 POLL_S = 0.005
@@ -134,6 +136,17 @@ def leaders(port: int, topic: str) -> tuple[dict[int, int], dict[int, int]]:
     if found.error_code or not led or any(leader not in ports for leader in led.values()):
         raise NotYet(f"{topic} has no leader yet")
     return led, ports
+
+
+def active_controller(port: int) -> int:
+    """The leader of the metadata quorum; NotYet while there is none."""
+    wanted = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])
+    with Client(port) as client:
+        answer = client.call(DESCRIBE_QUORUM, DescribeQuorumRequest(topics=[wanted]))
+    leader: int = answer.topics[0].partitions[0].leader_id if answer.topics else -1
+    if leader < 0:
+        raise NotYet("the metadata quorum has no leader")
+    return leader
 
 
 def patiently(action: Any, *arguments: Any, within_s: float = 120.0) -> Any:

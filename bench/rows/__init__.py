@@ -14,6 +14,7 @@ from bench.rows import (
     moving,
     producing,
     reassigning,
+    replicating_metadata,
     requesting,
     restarting,
     sinking,
@@ -49,4 +50,5 @@ ROWS: dict[str, Row] = {
     "21": encrypting.tls,
     "22": authorizing.acls,
     "23": sinking.small_batches,
+    "24": replicating_metadata.quorum,
 }
