@@ -348,6 +348,14 @@ def test_a_metadata_quorum_without_a_majority():
     assert helps(finding) == ["Start 1 of these: brokers 1 and 2. If they stop again, their logs say why."]
 
 
+def test_controllers_that_are_no_brokers_count_as_far_as_their_leader_hears_of_them():
+    lags = [VoterLag(8, 0, 100), VoterLag(9, 5, 5_000)]
+    given = evidence(voters=(7, 8, 9), quorum_leader=7, voter_lags=lags)
+    assert {each.kind for each in diagnose(given)} == {"cluster.voter-behind"}
+    given = evidence(voters=(7, 8, 9))
+    assert "cluster.quorum-without-majority" in {each.kind for each in diagnose(given)}
+
+
 @pytest.mark.parametrize(
     ("behind_ms", "said"), [(0, ""), (4_999, ""), (5_000, "is behind for 5 s: it"), (None, "is behind: it does not")]
 )

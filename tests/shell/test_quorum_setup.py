@@ -3,6 +3,7 @@
 import pytest
 
 from tests.ports import free_ports
+from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.families.security_options import STANDARD_AUTHORIZER
 from tidelog.errors import InvalidOption
@@ -98,9 +99,23 @@ def test_a_damaged_snapshot_of_the_voters_is_one_sentence(tmp_path):
         quorum_folders.prepare(folders, dict.fromkeys(folders, "127.0.0.1"))
 
 
-def test_what_is_not_supported_is_refused(tmp_path):
-    with pytest.raises(InvalidOption, match="a node that is a controller only"):
-        QuorumNode(options(tmp_path, process_roles="controller", listeners="CONTROLLER://127.0.0.1:9093"))
+def test_a_controller_that_is_no_broker_opens_the_listeners_of_controllers_only(tmp_path):
+    given = {"process_roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093"}
+    config = options(tmp_path, **given)
+    assert [each.listener for each in listeners.opened(config)] == ["CONTROLLER"]
+    assert listeners.among_nodes(config) == {"REPLICATION": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+    secured = options(
+        tmp_path,
+        **given,
+        inter_broker_listener_name="INSIDE",
+        security_inter_broker_protocol="SSL",
+        listener_security_protocol_map="INSIDE:SASL_SSL,CONTROLLER:SASL_PLAINTEXT",
+    )
+    assert listeners.among_nodes(secured) == {
+        "REPLICATION": "SSL",
+        "INSIDE": "SASL_SSL",
+        "CONTROLLER": "SASL_PLAINTEXT",
+    }
 
 
 PLAIN = {"sasl.mechanism.controller.protocol": "PLAIN", "sasl.enabled.mechanisms": "PLAIN"}

@@ -143,6 +143,9 @@ APIS: dict[int, Api] = {
 }
 
 
+_FORWARDED = (19, 20, 29, 30, 31, 33, 37, 38, 39, 40, 41, 43, 44, 45, 46, 49, 51, 64)
+"""What brokers forward to a controller that is no broker; as in Kafka, its listener takes it from others, too."""
+
 CONTROLLER_APIS: dict[int, Api] = {
     api.key: api
     for api in (
@@ -161,6 +164,9 @@ CONTROLLER_APIS: dict[int, Api] = {
         _api(81, "Cluster ALTER", _QUORUM),  # RemoveRaftVoter
         _api(82, "Cluster CLUSTER_ACTION", _QUORUM),  # UpdateRaftVoter
         _api(10001, "Cluster CLUSTER_ACTION", _QUORUM),  # MetadataWrite
+        _api(7, "Cluster CLUSTER_ACTION", _TO_CONTROLLER),  # ControlledShutdown
+        _api(56, "Cluster CLUSTER_ACTION", _TO_CONTROLLER, low=3),  # AlterPartition
+        *(APIS[key] for key in _FORWARDED),
     )
 }
 """What is served on the listeners of controllers, and there only."""

@@ -119,6 +119,11 @@ class BrokerConfig(
         return bool(self.process_roles and is_named and not elsewhere)
 
     @property
+    def is_controller_only(self) -> bool:
+        """Whether it is a node of a metadata quorum without the role of a broker."""
+        return self.has_quorum and "broker" not in self.process_roles
+
+    @property
     def folders(self) -> list[str]:
         """The log directories, from log.dirs or else from log.dir."""
         return self.log_dirs or self.log_dir

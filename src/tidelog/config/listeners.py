@@ -18,7 +18,10 @@ _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>[^\[\]/]*|\[[0-9a-
 
 
 def bound(config: BrokerConfig) -> tuple[Endpoint, ...]:
-    """The listeners to open, including the brokers' own; host '' means every address, port 0 a free port."""
+    """The listeners to open, including the brokers' own; host '' means every address, port 0 a free port. A node that
+    is a controller only has none of these."""
+    if config.is_controller_only:
+        return ()
     found = _parsed(config, "listeners", config.listeners)
     if not found:
         raise InvalidOption(f"listeners must name a listener for clients, not {','.join(config.listeners)!r}")
@@ -73,13 +76,24 @@ def opened(config: BrokerConfig) -> tuple[Endpoint, ...]:
 
 def among_nodes(config: BrokerConfig) -> dict[str, str]:
     """The listeners by which this node reaches others, with their protocols: that between brokers, and with a metadata
-    quorum that of the controllers, which it need not open itself."""
+    quorum that of the controllers, which it need not open itself. A controller that is no broker reaches brokers by the
+    one that they added, if they did (`INTER_BROKER_LISTENER`)."""
     name = inter_broker_listener(config)
     found = {each.listener: each.security for each in bound(config) if each.listener == name}
+    if config.is_controller_only:
+        protocols = _protocols(config)
+        found = {each: protocols[each] for each in of_brokers(config) if each in protocols}
     if config.has_quorum and config.controller_listener_names:
         controllers = config.controller_listener_names[0]
         found[controllers] = _protocol_of_controllers(config, controllers)
     return found
+
+
+def of_brokers(config: BrokerConfig) -> tuple[str, ...]:
+    """The listeners by which this node reaches brokers, the first that a broker has. A controller that is no broker
+    does not know whether brokers added one beside the configured one."""
+    name = inter_broker_listener(config)
+    return (INTER_BROKER_LISTENER, name) if config.is_controller_only else (name,)
 
 
 def _protocol_of_controllers(config: BrokerConfig, name: str) -> str:
@@ -96,8 +110,11 @@ def _protocol_of_controllers(config: BrokerConfig, name: str) -> str:
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:
-    """The configured listener if it is one of several, otherwise the added one."""
+    """The configured listener if it is one of several, otherwise the added one. A controller that is no broker has no
+    listener of brokers, and takes the configured one."""
     named = config.inter_broker_listener_name
+    if config.is_controller_only:
+        return (named or INTER_BROKER_LISTENER).upper()
     names = [each.listener for each in _parsed(config, "listeners", config.listeners)]
     return named if named and named in names and len(names) > 1 else INTER_BROKER_LISTENER
 

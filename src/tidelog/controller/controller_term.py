@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.listeners import inter_broker_listener
+from tidelog.config.listeners import of_brokers
 from tidelog.config.topic import TopicConfig
 from tidelog.controller import tree
 from tidelog.controller.features import MIN_INSYNC_REPLICAS, Kraft
@@ -46,8 +46,7 @@ class ControllerTerm:
         self.epoch = epoch
         self.cluster = ClusterState(config.delegation_token_secret_key)
         self.journal = Journal(epoch_version)
-        listener = inter_broker_listener(config)
-        self.pushes = Pushes(broker_id, epoch, listener, self.cluster)
+        self.pushes = Pushes(broker_id, epoch, of_brokers(config), self.cluster)
         self.now = Time(0, 0)
         self.loaded = False
         self.refused: dict[int, Refused] = {}
@@ -99,8 +98,7 @@ class ControllerTerm:
 
     def endpoint(self, broker: int) -> Endpoint | None:
         live = self.cluster.brokers.get(broker)
-        endpoints = live.registration.endpoints if live else ()
-        return next((endpoint for endpoint in endpoints if endpoint.listener == self.pushes.listener), None)
+        return None if live is None else live.registration.reached_by(self.pushes.listeners)
 
     def usable_racks(self) -> dict[int, str | None]:
         """The brokers that new replicas may be put on, with their racks."""

@@ -12,7 +12,7 @@ A request that timed out may still arrive, on a connection that is closed by the
 all before; the broker rejects one that is older than the last it accepted.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -133,10 +133,10 @@ class Answered(NamedTuple):
 class Pushes:
     """All queues of one term of a controller."""
 
-    def __init__(self, broker_id: int, epoch: int, listener: str, cluster: ClusterState) -> None:
+    def __init__(self, broker_id: int, epoch: int, listeners: Sequence[str], cluster: ClusterState) -> None:
         self.broker_id = broker_id
         self.epoch = epoch
-        self.listener = listener
+        self.listeners = listeners
         self.cluster = cluster
         self.queues: dict[int, Queue] = {}
         self.live_brokers: list[UpdateMetadataBroker] = []
@@ -246,10 +246,10 @@ class Pushes:
 
     def _leader(self, broker: int) -> LeaderAndIsrLiveLeader | None:
         live = self.cluster.brokers.get(broker)
-        for endpoint in live.registration.endpoints if live else ():
-            if endpoint.listener == self.listener:
-                return LeaderAndIsrLiveLeader(broker_id=broker, host_name=endpoint.host, port=endpoint.port)
-        return None
+        endpoint = None if live is None else live.registration.reached_by(self.listeners)
+        if endpoint is None:
+            return None
+        return LeaderAndIsrLiveLeader(broker_id=broker, host_name=endpoint.host, port=endpoint.port)
 
     def _metadata_parts(self, queue: Queue) -> Parts:
         """Those under way, or all that is due now: changes from now on are for the next push."""

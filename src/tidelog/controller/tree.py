@@ -164,6 +164,11 @@ class Registration(NamedTuple):
     features: Mapping[str, tuple[int, int]] = {}
     """The levels that it supports, from the lowest to the highest."""
 
+    def reached_by(self, listeners: Sequence[str]) -> Endpoint | None:
+        """Where other nodes reach it: at the first of these listeners that it has."""
+        found = {each.listener: each for each in self.endpoints}
+        return next((found[name] for name in listeners if name in found), None)
+
 
 def has_directories_of(recorded: int, since: int) -> bool:
     """Whether every log directory of the life with the recorded epoch is there, given `directories_since`."""

@@ -35,7 +35,8 @@ def after_start(known: Mapping[str, int], present: Collection[str]) -> dict[str,
 
 class Membership:
     """`on_registered(epoch)` is called once a session's registration is confirmed. `directories` are the ids of the
-    present log directories; without any, nothing is written about them."""
+    present log directories; without any, nothing is written about them. A controller that is no broker, which has no
+    `endpoints`, is not registered: its session is enough for it to be elected."""
 
     def __init__(
         self,
@@ -158,6 +159,9 @@ class Membership:
 
     def register(self) -> None:
         self.alarm.set(None)
+        if not self._endpoints:
+            self._on_registered(self.session)
+            return
         changes = self._directories_change()
         registration = tree.Registration(
             self._endpoints, self._rack, self.clean_epoch, self.directories_since, self.features

@@ -568,7 +568,10 @@ class Node:
                 return found
         known = self.broker.image.brokers.get(broker_id)
         known_endpoint = known.endpoints.get(self.broker.inter_broker_listener) if known else None
-        return self.broker.controller.endpoint(broker_id) or known_endpoint
+        found = self.broker.controller.endpoint(broker_id) or known_endpoint
+        if found is None and self.quorum is not None:  # a controller that is no broker
+            return self.quorum.endpoint(broker_id)
+        return found
 
     def _close(self) -> None:
         self.upkeep.close()

@@ -168,7 +168,8 @@ class HostedBroker:
         self._open_metrics(node, server, stack)
         if thread is not None:
             thread.start(_LoopForwarder(node, server, thread))
-        addresses = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in advertised)
+        shown = advertised or [endpoint for endpoint, _ in bound]  # a controller that is no broker advertises none
+        addresses = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in shown)
         fields = {"cluster": cluster_id, "listeners": addresses, "metadata": metadata}
         self.logger.write("info", "broker.listening", fields)
         self.endpoints = [endpoint for endpoint, _ in bound]

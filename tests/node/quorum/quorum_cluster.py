@@ -84,7 +84,7 @@ class Process:
         self.node = Node(
             config,
             disk,
-            [endpoint for endpoint in endpoints if endpoint.listener != "CONTROLLER"],
+            [each for each in endpoints if each.listener != "CONTROLLER" and number not in cluster.only_controllers],
             entropy=cluster.random.randbytes,
             directories={FOLDER: cluster.directories[number]},
             has_features=True,
@@ -190,7 +190,7 @@ class Process:
 
 class QuorumCluster:
     """`size` brokers, of which the first `voters` vote, by default all. The others know one bootstrap server only.
-    `setup` has fields of their `QuorumSetup`."""
+    `only_controllers` are no brokers. `setup` has fields of their `QuorumSetup`."""
 
     process = Process
     most_spins = 2_000
@@ -200,8 +200,9 @@ class QuorumCluster:
         "bootstrap": (Endpoint("CONTROLLER", "", "host-0", PORTS["CONTROLLER"]),),
     }
 
-    def __init__(self, size=3, seed=1, setup=None, voters=None, **options):
+    def __init__(self, size=3, seed=1, setup=None, voters=None, only_controllers=(), **options):
         self.size = size
+        self.only_controllers = only_controllers
         self.voters = size if voters is None else voters
         self.setup = setup or {}
         self.random = Random(seed)
@@ -273,9 +274,10 @@ class QuorumCluster:
 
     def is_settled(self):
         """Whether all brokers are registered, and the controller has told each of them so."""
-        alive = set(self.nodes)
+        brokers = {number: node for number, node in self.nodes.items() if number not in self.only_controllers}
         return self.controller() is not None and all(
-            node.broker.broker_epoch >= 0 and set(node.broker.image.brokers) == alive for node in self.nodes.values()
+            node.broker.broker_epoch >= 0 and set(node.broker.image.brokers) == set(brokers)
+            for node in brokers.values()
         )
 
     def settle(self, within_ms=20_000):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tidelog.errors import ErrorCode
 from tidelog.explain.core.broker_rules import store_trouble
-from tidelog.explain.core.evidence import Evidence
+from tidelog.explain.core.evidence import Evidence, VoterLag
 from tidelog.explain.core.finding import CLUSTER, Advice, Finding, Severity, Subject, broker_list, duration
 from tidelog.explain.core.replica_state import start, why_silent
 from tidelog.model import NO_LEADER
@@ -36,7 +36,8 @@ def _store(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _lost_majority(evidence: Evidence) -> Iterator[Finding]:
-    dead = [voter for voter in evidence.voters if not evidence.is_alive(voter)]
+    fetching = {evidence.quorum_leader, *(lag.voter for lag in evidence.voter_lags if not _is_behind(lag))}
+    dead = [voter for voter in evidence.voters if not evidence.is_alive(voter) and voter not in fetching]
     alive, needed = len(evidence.voters) - len(dead), len(evidence.voters) // 2 + 1
     if not evidence.voters or alive >= needed:
         return
@@ -50,9 +51,10 @@ def _lost_majority(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _voters_behind(evidence: Evidence) -> Iterator[Finding]:
-    for voter, records, behind_ms in evidence.voter_lags:
-        if behind_ms is not None and behind_ms < VOTER_LAG_MS:
+    for lag in evidence.voter_lags:
+        if not _is_behind(lag):
             continue
+        voter, records, behind_ms = lag
         since = f" for {duration(behind_ms)}" if behind_ms is not None else ""
         says = f"Voter {voter} of the metadata quorum is behind{since}: it does not help to make a majority."
         because = [f"It lacks {records} records of the metadata log."]
@@ -63,6 +65,10 @@ def _voters_behind(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("warning", "cluster.voter-behind", CLUSTER, says, because, helps)
 
 
+def _is_behind(lag: VoterLag) -> bool:
+    return lag.behind_ms is None or lag.behind_ms >= VOTER_LAG_MS
+
+
 def _no_controller(evidence: Evidence) -> Iterator[Finding]:
     """Metadata always names a broker, since any broker accepts requests for the controller: reports show who leads, and
     a request that only the controller answers shows it where there are none."""
@@ -71,7 +77,9 @@ def _no_controller(evidence: Evidence) -> Iterator[Finding]:
     because = [] if elected is None else [f"The last controller was broker {elected.broker}."]
     look = "Look for store.unreachable in the brokers' logs: at least one broker must reach the metadata store."
     helps = [REPAIR_QUORUM if evidence.voters else Advice(look)]
-    if evidence.controller == NO_LEADER or (reports and not any(report.get("leading") for report in reports)):
+    is_elsewhere = evidence.quorum_leader not in (NO_LEADER, *evidence.brokers)  # a controller that is no broker
+    leads = is_elsewhere or not reports or any(report.get("leading") for report in reports)
+    if evidence.controller == NO_LEADER or not leads:
         says = "There is no controller: leaders cannot be elected, and topics cannot be created."
         yield Finding("error", "cluster.no-controller", CLUSTER, says, because, helps)
     elif not reports and evidence.controller_error in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tidelog.client.group.described import GroupMember, GroupState
 from tidelog.errors import ErrorCode
 from tidelog.explain.core import HANGING_AFTER_MINUTES
-from tidelog.model import TopicPartition
+from tidelog.model import NO_LEADER, TopicPartition
 
 MINUTE_MS = 60_000
 
@@ -214,6 +214,8 @@ class Evidence:
     unanswered: list[str] = field(default_factory=list)
     voters: Sequence[int] = ()
     """Of the metadata quorum (Tidelog)."""
+    quorum_leader: int = NO_LEADER
+    """The voter that described the metadata quorum as its leader; it need not be a broker."""
     voter_lags: Sequence[VoterLag] = ()
     """The voters besides the leader, as it describes them."""
 

@@ -29,16 +29,17 @@ def _voter_lags(evidence: Evidence) -> Steps[list[VoterLag]]:
     (answer,) = yield [Ask(DescribeQuorumRequest(topics=[TopicData(topic_name=TOPIC, partitions=[partition])]))]
     if top_error(answer) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         evidence.unanswered.append(f"The metadata quorum may not be described ({top_error(answer).name}).")
-    return list(_described(answer)) if answer.response is not None and not top_error(answer) else []
+    return list(_described(evidence, answer)) if answer.response is not None and not top_error(answer) else []
 
 
-def _described(answer: Answer) -> Iterator[VoterLag]:
+def _described(evidence: Evidence, answer: Answer) -> Iterator[VoterLag]:
     for topic in answer.response.topics:
         for partition in topic.partitions:
             voters = {each.replica_id: each for each in partition.current_voters}
             leader = voters.pop(partition.leader_id, None)
             if partition.error_code or leader is None:
                 continue
+            evidence.quorum_leader = partition.leader_id
             for voter, each in voters.items():
                 now, then = leader.last_caught_up_timestamp, each.last_caught_up_timestamp
                 yield VoterLag(voter, leader.log_end_offset - each.log_end_offset, now - then if then >= 0 else None)

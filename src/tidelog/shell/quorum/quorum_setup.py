@@ -37,10 +37,6 @@ class QuorumNode:
         self._config = config
         self._options = options.quorum_of(config)
         self.folder = str(Path(self._options.metadata_folder).absolute())
-        if options.BROKER not in self._options.roles:
-            raise InvalidOption(
-                "process.roles: a node that is a controller only is not supported; set it to broker,controller"
-            )
 
     def __repr__(self) -> str:
         return f"QuorumNode({self._options.node_id}, {self.folder})"
