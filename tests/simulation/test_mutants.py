@@ -34,7 +34,7 @@ FOUND = {
     "clean-shutdown-stays": 5016,
     "compaction-ascending": 266,
     "anybody-may-follow": 5001,
-    "end-txn-without-bump": 5005,
+    "end-txn-without-bump": 4,
     "checkpoint-in-place": 5005,
     "epochs-not-truncated": 5001,
     "metadata-out-of-order": 5010,
