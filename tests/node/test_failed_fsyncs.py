@@ -71,6 +71,26 @@ def test_an_fsync_alone_would_be_trusted_and_a_power_loss_would_take_the_records
     assert broker.disk.read(LOG) == b""
 
 
+def test_a_truncation_that_an_fsync_could_not_write_lasts_once_the_next_life_synced_it():
+    """Seed 74844658483 of the metadata quorum: a power loss restored the tail below the recovery point."""
+    broker = OneBroker()
+    broker.lead(isr=(0,), replicas=(0,))
+    broker.produce("m1")
+    broker.produce("m2")
+    log = flush(broker)
+    broker.disk.sync_folder("/data")
+    broker.disk.sync_folder("/data/t-0")
+    log.truncate_to(1)
+    content = broker.disk.read(LOG)
+    fails_unnoticed(broker)
+    broker.disk.kill()
+    broker = OneBroker(disk=broker.disk)
+    for file in broker.node.replicas.get("t", 0).log.unsynced():
+        file.sync()
+    broker.disk.lose_power()
+    assert broker.disk.read(LOG) == content
+
+
 def test_only_records_above_the_recovery_point_are_written_again():
     broker = OneBroker()
     broker.lead(isr=(0,), replicas=(0,))

@@ -13,10 +13,10 @@ from tests.hash_seeds import outputs_under_two_hash_seeds
 from tidelog.sim.quorum.mutants import MUTANTS, applied
 from tidelog.sim.quorum.run import run_seed
 
-KEPT = (0, 1, 3, 4, 5, 6, 11, 13, 16, 29, 38, 49, 95, 100)
+KEPT = (0, 1, 3, 4, 5, 6, 11, 13, 16, 29, 38, 49, 95, 100, 74844658483)
 """The mutants' seeds, and one in which a voter's disk rots after others have committed with it, one in which old
 code did not know the epoch at the log's first offset after a start (100), one in which it made other snapshots of the
-same tree (16)."""
+same tree (16), and one in which a power loss restored what had been cut, because an fsync had failed."""
 DRAWN = int(environ.get("TIDELOG_QUORUM_SEEDS", "10"))
 
 

@@ -29,7 +29,7 @@ from tidelog.log.checkpoints import (
 from tidelog.log.epochs import EpochCache, EpochRun, agreed
 from tidelog.log.interrupted import finish_replacement, remove_all
 from tidelog.log.producers import EndedTransaction, Producers
-from tidelog.log.rewriting import write_again
+from tidelog.log.rewriting import cut_again, write_again
 from tidelog.log.scan import walk, whole_batches
 from tidelog.log.segment import Segment
 from tidelog.log.segments import Segments
@@ -107,6 +107,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
         repaired.append(snapshots.write(producers))
     if had_segments and not clean:
         write_again(segments, recovery_point)
+        repaired += cut_again(segments, marker_offsets(found))
     return Loaded(
         log_start_offset=start,
         log_end_offset=end,

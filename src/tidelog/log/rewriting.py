@@ -6,6 +6,8 @@ it, so what recovery read above the recovery point is written again before it ca
 same, so a write that a crash interrupts damages nothing.
 """
 
+from collections.abc import Iterable
+
 from tidelog.log import names
 from tidelog.log.checkpoints import LEADER_EPOCHS, OLD, PARTITION_METADATA
 from tidelog.log.segments import Segments
@@ -27,6 +29,21 @@ def write_again(segments: Segments, recovery_point: int) -> None:
             segment.cool()
     for name in (LEADER_EPOCHS, LEADER_EPOCHS + OLD, PARTITION_METADATA):
         _write_file_again(disk, f"{folder}/{name}")
+
+
+def cut_again(segments: Segments, truncations: Iterable[int]) -> list[str]:
+    """Truncate the files that were truncated at these offsets again: what a failed fsync lost may also be the new end.
+    Returns their paths, which must be synced before the recovery point moves. An interrupted change leaves a byte that
+    the next recovery removes."""
+    cut = [segments[segments.floor(max(offset - 1, 0))] for offset in truncations]
+    for segment in cut:
+        file = segments.disk.open(segment.path(names.LOG))
+        try:
+            file.truncate(segment.size + 1)
+            file.truncate(segment.size)
+        finally:
+            file.close()
+    return [segment.path(names.LOG) for segment in cut]
 
 
 def _write_file_again(disk: Disk, path: str, start: int = 0) -> None:
