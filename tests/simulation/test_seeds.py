@@ -126,8 +126,9 @@ ALL = {
 
 ELIGIBLE = {
     21002284: "the epoch since which a log directory is missing was lost on its way to the store, and nobody could lead",
+    22500021: "the core that had to suffice was without the only voter of the metadata quorum",
 }
-"""Found with eligible leader replicas."""
+"""Found with eligible leader replicas, or brokers that keep the metadata."""
 
 SHORT = {
     Plan(23002774, seconds=12, kinds=("eligible_replicas", "kill", "power_loss"), brokers=3): (
@@ -165,7 +166,7 @@ def test_a_seed_that_found_a_bug_with_all_that_came_later_passes(seed):
 
 
 @pytest.mark.parametrize("seed", sorted(ELIGIBLE))
-def test_a_seed_that_found_a_bug_with_eligible_leader_replicas_passes(seed):
+def test_a_seed_that_found_a_bug_with_eligible_replicas_or_a_quorum_passes(seed):
     outcome = run(Plan(seed))
     assert outcome.ok, outcome.violation
 

@@ -56,11 +56,17 @@ class Core:
         )
 
     def choose(self) -> None:
-        """Choose a minority without which every partition has enough replicas in sync."""
+        """Choose a minority without which every partition has enough replicas in sync, and most voters are there."""
         hosts = self.cluster.world.hosts
         for host in self.random.sample(hosts, (len(hosts) - 1) // 2):
-            if host.running and all(self._does_without(name, {*self.absent, host.broker_id}) for name in self.names()):
-                self.absent.add(host.broker_id)
+            absent = {*self.absent, host.broker_id}
+            enough = all(self._does_without(name, absent) for name in self.names())
+            if host.running and enough and self._has_majority(absent):
+                self.absent = absent
+
+    def _has_majority(self, absent: set[int]) -> bool:
+        voters = set(range(self.cluster.voters))
+        return not voters or 2 * len(voters - absent) > len(voters)
 
     def names(self) -> list[TopicPartition]:
         ghosts = self.cluster.suite.ghosts
