@@ -11,7 +11,7 @@ from random import Random
 
 from tidelog.ports import Create
 from tidelog.quorum.records import NO_SESSION, TreeChanges, encode
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.quorum.machines import Machine, Network, World
 
@@ -22,8 +22,8 @@ KILLED, RESIGNED = "killed", "resigned"
 def failover_ms(seed: int, voters: int, how: str) -> float:
     """Milliseconds from the end of one leader to the next one's first commit."""
     random = Random(f"election {seed}")
-    keys = [VoterKey(number, bytes([7, number]) * 8) for number in range(voters)]
-    world = World(random, voters, Voters(keys), keys)
+    keys = [ReplicaKey(number, bytes([7, number]) * 8) for number in range(voters)]
+    world = World(random, voters, VoterSet(keys), keys)
     world.restarts = False
     low = random.choice((100, 500, 1_000, 2_000, 5_000, 10_000, 19_000))
     world.network = Network(delay=(100, 20 * MILLI) if seed % 2 else (low, low + 1_000))

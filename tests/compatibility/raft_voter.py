@@ -17,7 +17,7 @@ from tidelog.quorum import replica, requests
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import Replica, config_of
 from tidelog.quorum.state_file import load_state
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.shell.disk import OsDisk
 from tidelog.sim.carry import read_part
 from tidelog.wire.codec import decode_request, decode_response, encode_request, encode_response
@@ -45,9 +45,9 @@ class Voter:
         replica.PARTITION = TopicPartition(TOPIC, 0)
         self.number, self.ports, self.random = number, ports, Random()
         self.disk, home = OsDisk([folder]), f"{folder}/{TOPIC}-0"
-        voters = Voters(map(VoterKey, range(len(ports))), directories=False)
+        voters = VoterSet(map(ReplicaKey, range(len(ports))), directories=False)
         held = Replica.open(self.disk, home, voters, config_of(), self.now)
-        me = VoterKey(number, directory(number))
+        me = ReplicaKey(number, directory(number))
         dice = self.random.randint
         self.quorum = Quorum(me, CLUSTER_ID, held, load_state(self.disk, home), dice=dice, bootstrap=range(len(ports)))
         self.answers, self.links, self.timer = {}, {}, None

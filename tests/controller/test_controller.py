@@ -7,7 +7,7 @@ from tidelog.controller import tree
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import FULL
 from tidelog.controller.journal import CHUNK
-from tidelog.controller.pushes import MOST_NEW
+from tidelog.controller.pushes import CREATIONS_PER_REQUEST
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
@@ -69,8 +69,8 @@ def test_a_thousand_partitions_take_few_multis_and_pushes(cluster):
     assert cluster.store_count - before <= -(-2003 // (CHUNK - 1)) + 1
     for id_, broker in cluster.brokers.items():
         kinds = [type(request) for request in broker.received[pushed[id_] :]]
-        assert kinds.count(LeaderAndIsrRequest) == 1000 // MOST_NEW
-        assert len(kinds) == 1000 // MOST_NEW + 1, "the metadata comes at once"
+        assert kinds.count(LeaderAndIsrRequest) == 1000 // CREATIONS_PER_REQUEST
+        assert len(kinds) == 1000 // CREATIONS_PER_REQUEST + 1, "the metadata comes at once"
 
 
 def test_a_dead_leader_is_followed_by_the_next_in_assignment_order(cluster):

@@ -44,11 +44,11 @@ def sparse_worlds(draw):
     return state, replicas, lives, offline
 
 
-def check(before, after, replicas, lives, least):
+def check(before, after, replicas, lives, min_in_sync):
     assert not set(after.elr) & {*after.isr, *after.last_known}
     assert {*after.isr, *after.elr, *after.last_known} <= set(replicas)
     assert after.leader in after.isr or after.leader == -1
-    if len(after.isr) >= min(least, len(replicas)):
+    if len(after.isr) >= min(min_in_sync, len(replicas)):
         assert not after.elr
         assert not after.last_known
         return
@@ -59,11 +59,11 @@ def check(before, after, replicas, lives, least):
 
 
 @given(sparse_worlds(), LEAST)
-def test_an_election_takes_the_isr_then_an_eligible_replica_that_counts_then_waits_for_all(world, least):
+def test_an_election_takes_the_isr_then_an_eligible_replica_that_counts_then_waits_for_all(world, min_in_sync):
     state, replicas, lives, offline = world
-    election = elect(state, replicas, lives, offline=offline, least=least)
+    election = elect(state, replicas, lives, offline=offline, min_in_sync=min_in_sync)
     after = election.state or state
-    check(state, after, replicas, lives, least)
+    check(state, after, replicas, lives, min_in_sync)
 
     def able(known):
         return [
@@ -85,14 +85,14 @@ def test_an_election_takes_the_isr_then_an_eligible_replica_that_counts_then_wai
         everybody = not after.elr and set(after.last_known) <= present
         assert set(election.candidates) == (set(after.last_known) if everybody else set())
     if after.leader != -1:
-        assert elect(after, replicas, lives, offline=offline, least=least) == UNCHANGED
+        assert elect(after, replicas, lives, offline=offline, min_in_sync=min_in_sync) == UNCHANGED
 
 
 @given(sparse_worlds(), LEAST)
-def test_an_unclean_election_ends_what_was_known_and_waits_for_eligible_replicas_that_stop(world, least):
+def test_an_unclean_election_ends_what_was_known_and_waits_for_eligible_replicas_that_stop(world, min_in_sync):
     state, replicas, lives, offline = world
-    clean = elect(state, replicas, lives, offline=offline, least=least)
-    election = elect(state, replicas, lives, offline=offline, least=least, unclean=True)
+    clean = elect(state, replicas, lives, offline=offline, min_in_sync=min_in_sync)
+    election = elect(state, replicas, lives, offline=offline, min_in_sync=min_in_sync, unclean=True)
     if election.unclean:
         assert (clean.state or state).leader == -1 or not clean.candidates
         after = election.state
@@ -102,10 +102,10 @@ def test_an_unclean_election_ends_what_was_known_and_waits_for_eligible_replicas
 
 
 @given(sparse_worlds(), LEAST)
-def test_the_sets_follow_from_before_and_after_alone(world, least):
+def test_the_sets_follow_from_before_and_after_alone(world, min_in_sync):
     state, replicas, lives, _ = world
-    once = with_elr(state, state, replicas, lives, least)
-    assert with_elr(state, once, replicas, lives, least) == once
+    once = with_elr(state, state, replicas, lives, min_in_sync)
+    assert with_elr(state, once, replicas, lives, min_in_sync) == once
     assert with_elr(state, state, replicas, lives, 0) == state._replace(
         elr=(), elr_epochs=(), last_known=(), last_known_epochs=(), last_leader=-1
     )
@@ -114,7 +114,7 @@ def test_the_sets_follow_from_before_and_after_alone(world, least):
 def test_the_most_complete_log_leads_and_the_others_stay_known_until_enough_are_in_sync():
     state = LeadershipState(-1, 4, (), (), 1, (), (), (0, 1), (7, 8), 0)
     lives = {0: Life(20), 1: Life(21), 2: Life(22)}
-    found = elect(state, (0, 1, 2), lives, least=2)
+    found = elect(state, (0, 1, 2), lives, min_in_sync=2)
     assert (found.state, found.candidates) == (None, (0, 1))
     after = elect_by_logs(state, (0, 1, 2), lives, {0: (3, 5), 1: (3, 9)}, 2)
     assert (after.leader, after.isr, after.elr, after.last_known, after.last_leader) == (1, (1,), (), (0,), -1)
@@ -322,11 +322,11 @@ def test_an_unclean_election_takes_who_was_in_the_isr_for_longest():
     """Replicas 3 and 1 are back without proof; 1 was in sync alone when all died."""
     state = LeadershipState(1, 6, (1,), (11,), elr=(2, 3), elr_epochs=(12, 13))
     lives = {3: Life(23), 1: Life(21)}
-    for known in (state, elect(state, (3, 2, 1), {}, least=2).state):
-        assert elect(known, (3, 2, 1), lives, least=2).state.leader == -1
-        assert elect(known, (3, 2, 1), lives, least=2, unclean=True).state.leader == 1
+    for known in (state, elect(state, (3, 2, 1), {}, min_in_sync=2).state):
+        assert elect(known, (3, 2, 1), lives, min_in_sync=2).state.leader == -1
+        assert elect(known, (3, 2, 1), lives, min_in_sync=2, unclean=True).state.leader == 1
     after = {**lives, 2: Life(22)}
-    assert elect(LeadershipState(-1, 7, (), ()), (3, 2, 1), after, least=2, unclean=True).state.leader == 3
+    assert elect(LeadershipState(-1, 7, (), ()), (3, 2, 1), after, min_in_sync=2, unclean=True).state.leader == 3
 
 
 def test_a_controller_that_cannot_read_the_level_elects_from_all_who_are_recorded():

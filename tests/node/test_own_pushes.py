@@ -23,8 +23,8 @@ INPUTS = PARTITIONS // MOST + 1
 
 @pytest.fixture
 def broker(monkeypatch):
-    monkeypatch.setattr(pushes, "MOST", MOST)
-    monkeypatch.setattr(pushes, "MOST_NEW", MOST)
+    monkeypatch.setattr(pushes, "ROLES_PER_REQUEST", MOST)
+    monkeypatch.setattr(pushes, "CREATIONS_PER_REQUEST", MOST)
     found = OneBroker(alive=(), default_replication_factor=1, min_insync_replicas=1)
     found.give("session_started", found.session.session)
     return found

@@ -9,18 +9,18 @@ from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import Replica, config_of
 from tidelog.quorum.state_file import load_state
 from tidelog.quorum.states import Leader
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.disk import SimDisk
 
 ROOT = "/metadata"
 FOLDER = f"{ROOT}/__cluster_metadata-0"
 
 
-def key(node: int) -> VoterKey:
-    return VoterKey(node, bytes([node + 1]) * 16)
+def key(node: int) -> ReplicaKey:
+    return ReplicaKey(node, bytes([node + 1]) * 16)
 
 
-VOTERS = Voters(map(key, range(3)))
+VOTERS = VoterSet(map(key, range(3)))
 
 
 def at(ms: int) -> Time:
@@ -94,13 +94,13 @@ class One:
         return self.answered(found)
 
     def begin(self, leader, epoch):
-        return self.answered(requests.begin_request("c", self.quorum.me, requests.Standing(leader, epoch)))
+        return self.answered(requests.begin_request("c", self.quorum.me, requests.LeaderAndEpoch(leader, epoch)))
 
     def grant_all(self):
         """Every vote that was requested is granted."""
         asked, self.asked = self.asked, []
         for each in asked:
-            response = requests.vote_response(requests.Standing(-1, self.quorum.epoch), 0, granted=True)
+            response = requests.vote_response(requests.LeaderAndEpoch(-1, self.quorum.epoch), 0, granted=True)
             self.quorum.answered(each.token, response, at(self.now))
             self.take()
 

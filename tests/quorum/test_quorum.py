@@ -8,10 +8,10 @@ from tests.quorum.replicas import FOLDER, ROOT, VOTERS, One, at, key
 from tidelog.errors import ApiError, CorruptLog, ErrorCode
 from tidelog.quorum import requests
 from tidelog.quorum.replica import SAVE_EVERY_MS
-from tidelog.quorum.requests import Standing, answered_partition
+from tidelog.quorum.requests import LeaderAndEpoch, answered_partition
 from tidelog.quorum.state_file import load_state
 from tidelog.quorum.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from tidelog.quorum.voters import NOBODY, VoterKey, Voters
+from tidelog.quorum.voters import NOBODY, ReplicaKey, VoterSet
 from tidelog.sim.disk import SimDisk
 from tidelog.wire.messages.cluster.quorum_elections import VoteRequest
 from tidelog.wire.records import Record, batches, build, stamp
@@ -65,7 +65,7 @@ def test_a_pre_vote_while_the_leader_is_alive_is_refused():
     one = One()
     one.begin(0, 3)
     assert one.vote(2, 3, pre_vote=True).vote_granted
-    one.quorum.answered(one.asked[-1].token, requests.fetch_response(Standing(0, 3), high_watermark=0), at(5))
+    one.quorum.answered(one.asked[-1].token, requests.fetch_response(LeaderAndEpoch(0, 3), high_watermark=0), at(5))
     one.take()
     assert not one.vote(2, 3, pre_vote=True).vote_granted
     one.quorum.gone(0, at(6))
@@ -77,7 +77,7 @@ def test_requests_are_refused_in_order():
     one.begin(0, 3)
     assert one.vote(2, 2).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert one.vote(2, 4, (4, 9)).error_code == ErrorCode.INVALID_REQUEST
-    assert one.vote(2, 4, voter=VoterKey(1, b"other directory!")).error_code == ErrorCode.INVALID_VOTER_KEY
+    assert one.vote(2, 4, voter=ReplicaKey(1, b"other directory!")).error_code == ErrorCode.INVALID_VOTER_KEY
     assert one.begin(-1, 9).error_code == ErrorCode.INVALID_REQUEST
     foreign = requests.vote_request("d", key(2), key(1), 9, requests.LogEnd(0, 0), pre_vote=False)
     assert one.answers[one.request(foreign)].error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -211,11 +211,11 @@ def test_a_replica_whose_file_is_lost_or_unreadable_does_not_start():
 
 
 def test_an_observer_asks_who_leads_and_never_votes():
-    one = One(disk=SimDisk([ROOT], Random(1)), voters=Voters(), me=VoterKey(7, b"seven" * 3 + b"7"))
+    one = One(disk=SimDisk([ROOT], Random(1)), voters=VoterSet(), me=ReplicaKey(7, b"seven" * 3 + b"7"))
     one.settle()
     one.wait(10_000)
     assert isinstance(one.quorum.state, Unattached)
-    answer = requests.fetch_response(Standing(2, 6), ErrorCode.FENCED_LEADER_EPOCH)
+    answer = requests.fetch_response(LeaderAndEpoch(2, 6), ErrorCode.FENCED_LEADER_EPOCH)
     one.quorum.answered(one.asked[0].token, answer, at(one.now))
     one.take()
     one.settle()
@@ -247,7 +247,7 @@ def fetched(one, content, high_watermark=0):
     """The leader, node 0 in epoch 1, answers the last fetch."""
     asked = [each for each in one.asked if each.owner == "quorum-fetch"][-1]
     one.asked.remove(asked)
-    answer = requests.fetch_response(Standing(0, 1), 0, high_watermark=high_watermark, records=content)
+    answer = requests.fetch_response(LeaderAndEpoch(0, 1), 0, high_watermark=high_watermark, records=content)
     one.quorum.answered(asked.token, answer, at(one.now))
     one.take()
 

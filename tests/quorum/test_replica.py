@@ -8,7 +8,7 @@ from tests.quorum.replicas import FOLDER, ROOT, VOTERS, at, key, opened
 from tidelog.errors import CorruptLog, DiskFailed
 from tidelog.partition.truncation import EpochEnd
 from tidelog.quorum.snapshots import control_batch
-from tidelog.quorum.voters import Voters
+from tidelog.quorum.voters import VoterSet
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.faults import Fault
 from tidelog.wire.messages.cluster.metadata_log import Voter, VotersRecord
@@ -138,7 +138,7 @@ def test_voter_sets_are_effective_when_appended_and_undone_by_a_cut():
     replica = filled(where)
     fewer = VotersRecord(voters=[Voter(voter_id=n, voter_directory_id=key(n).directory) for n in (0, 1)])
     replica.append(control_batch([fewer], timestamp=1, base_offset=5, epoch=1), 1, at(1))
-    assert replica.voters.latest == Voters([key(0), key(1)])
+    assert replica.voters.latest == VoterSet([key(0), key(1)])
     sync(replica)
     replica.close()
     replica = opened(where)

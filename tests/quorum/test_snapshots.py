@@ -27,7 +27,7 @@ from tidelog.quorum.snapshots import (
     parse_name,
     remove_unfinished,
 )
-from tidelog.quorum.tree import Picture
+from tidelog.quorum.tree import TreeImage
 from tidelog.sim.disk import PowerCut, SimDisk
 from tidelog.wire.messages.cluster.metadata_log import (
     FeatureLevelRecord,
@@ -54,7 +54,7 @@ STATE = QuorumState(
 )
 
 
-def picture(nodes: int = 120) -> Picture:
+def picture(nodes: int = 120) -> TreeImage:
     replica = Replica()
     session = replica.open()
     for start in range(0, nodes, 100):
@@ -64,7 +64,7 @@ def picture(nodes: int = 120) -> Picture:
     return replica.tree.picture()
 
 
-def whole(taken: Picture, state: QuorumState = STATE) -> bytes:
+def whole(taken: TreeImage, state: QuorumState = STATE) -> bytes:
     return b"".join(content_of(WHICH.epoch, taken.records(), state, last_timestamp=1000))
 
 
@@ -125,7 +125,7 @@ def test_it_is_written_in_slices_that_are_batches():
 
 def test_the_largest_node_has_its_place():
     node = Node(bytes(MOST_BYTES), 0, 1)
-    assert loaded(whole(Picture({"/a": node}, ()))).tree.nodes == {"/a": node}
+    assert loaded(whole(TreeImage({"/a": node}, ()))).tree.nodes == {"/a": node}
 
 
 def test_names_are_kafkas():
@@ -162,7 +162,7 @@ def test_a_snapshot_that_is_not_whole_is_refused(damage):
 
 
 def test_every_cut_of_a_snapshot_is_noticed():
-    content = whole(Picture({"/a": Node(b"1", 0, 1)}, (opened(1),)))
+    content = whole(TreeImage({"/a": Node(b"1", 0, 1)}, (opened(1),)))
     for end in range(len(content)):
         with pytest.raises(CorruptLog):
             loaded(content[:end])

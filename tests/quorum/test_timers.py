@@ -10,14 +10,14 @@ from tests.quorum.test_quorum import batch, fetched, followers
 from tidelog.effects import Replace, Sync
 from tidelog.errors import CorruptLog, ErrorCode
 from tidelog.quorum import requests
-from tidelog.quorum.requests import Standing, answered_partition
+from tidelog.quorum.requests import LeaderAndEpoch, answered_partition
 from tidelog.quorum.states import Candidate, Follower, Leader, Prospective, Unattached
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.disk import SimDisk
 
 
 def end_epoch(one, leader, epoch):
-    return one.answered(requests.end_request("c", Standing(leader, epoch), [key(2), one.quorum.me]))
+    return one.answered(requests.end_request("c", LeaderAndEpoch(leader, epoch), [key(2), one.quorum.me]))
 
 
 def test_an_answer_from_before_the_leader_resigned_does_not_bring_it_back():
@@ -66,7 +66,7 @@ def test_a_follower_whose_sync_lasts_long_shows_that_it_is_there_and_starts_no_e
 def test_a_follower_whose_file_is_written_slowly_waits_its_full_time_after_that():
     one = One()
     one.settle()
-    one.request(requests.begin_request("c", one.quorum.me, Standing(0, 3)))
+    one.request(requests.begin_request("c", one.quorum.me, LeaderAndEpoch(0, 3)))
     assert isinstance(one.writes[-1], Replace)
     one.wait(5_000)
     assert isinstance(one.quorum.state, Follower)
@@ -105,18 +105,18 @@ def test_a_candidate_whose_file_is_written_slowly_still_requests_votes():
 def test_nothing_wakes_a_replica_that_waits_for_its_disk():
     one = One()
     one.settle()
-    one.request(requests.begin_request("c", one.quorum.me, Standing(0, 3)))
+    one.request(requests.begin_request("c", one.quorum.me, LeaderAndEpoch(0, 3)))
     one.wait(5_000)
     assert one.quorum.next_deadline > one.now
 
 
 def test_a_voter_that_is_alone_leads_at_once():
     me = key(0)
-    one = One(0, voters=Voters([me]), me=me)
+    one = One(0, voters=VoterSet([me]), me=me)
     one.settle()
     assert (type(one.quorum.state), one.now) == (Leader, 0)
     assert one.quorum.replica.high_watermark == 3
-    again = One(0, one.disk, voters=Voters([me]), me=me)
+    again = One(0, one.disk, voters=VoterSet([me]), me=me)
     again.settle()
     assert (type(again.quorum.state), again.now) == (Leader, 0)
     assert again.quorum.epoch > 1
@@ -129,7 +129,7 @@ def test_a_voter_that_is_alone_leads_at_once():
 def test_a_removed_leader_claims_nothing_after_a_restart_and_keeps_its_vote():
     one = One(0)
     one.lead()
-    others = Voters([key(1), key(2)])
+    others = VoterSet([key(1), key(2)])
     disk = SimDisk([ROOT], Random(1))
     disk.make_folder("/metadata/__cluster_metadata-0")
     disk.replace(
@@ -138,18 +138,18 @@ def test_a_removed_leader_claims_nothing_after_a_restart_and_keeps_its_vote():
     again = One(0, disk, voters=others)
     again.settle()
     assert isinstance(again.quorum.state, Unattached)
-    assert again.quorum.standing == Standing(-1, 1)
+    assert again.quorum.standing == LeaderAndEpoch(-1, 1)
     assert again.quorum.election.voted == key(0)
     refused = again.fetch(1, 0, 0)
     assert answered_partition(again.answers[refused]).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert not again.vote(2, 1, voter=VoterKey(0, key(0).directory)).vote_granted
+    assert not again.vote(2, 1, voter=ReplicaKey(0, key(0).directory)).vote_granted
 
 
 def reject(one, *voters):
     """These voters refuse the votes that were requested; the requests to the others break."""
     asked, one.asked = [each for each in one.asked if each.owner == "quorum"], []
     for each in asked:
-        response = requests.vote_response(Standing(-1, one.quorum.epoch), 0, granted=False)
+        response = requests.vote_response(LeaderAndEpoch(-1, one.quorum.epoch), 0, granted=False)
         one.quorum.answered(each.token, response if each.target in voters else None, at(one.now))
         one.take()
 

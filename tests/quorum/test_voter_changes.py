@@ -10,7 +10,7 @@ from tidelog.quorum import requests
 from tidelog.quorum.control_records import control_batch
 from tidelog.quorum.states import Leader, Prospective, Resigned
 from tidelog.quorum.voter_changes import update_request
-from tidelog.quorum.voters import VoterKey, Voters, voter_record
+from tidelog.quorum.voters import ReplicaKey, VoterSet, voter_record
 from tidelog.wire.messages.cluster.features import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from tidelog.wire.messages.cluster.metadata_log import VoterEndpoint, VotersRecord
 from tidelog.wire.messages.cluster.quorum_voters import (
@@ -94,7 +94,8 @@ def test_the_answer_need_not_wait_for_the_commit_but_the_next_change_does():
 
 
 @pytest.mark.parametrize(
-    "request_", [add(VoterKey(-1, b"x" * 16)), add(VoterKey(3, NO_ID)), add(listeners=[]), remove(VoterKey(1, NO_ID))]
+    "request_",
+    [add(ReplicaKey(-1, b"x" * 16)), add(ReplicaKey(3, NO_ID)), add(listeners=[]), remove(ReplicaKey(1, NO_ID))],
 )
 def test_a_change_without_a_key_or_an_endpoint_is_invalid(request_):
     assert code_of(leader(), request_) == ErrorCode.INVALID_REQUEST
@@ -106,15 +107,15 @@ def test_changes_are_refused_in_order():
     assert code_of(one, add(cluster_id="d")) == ErrorCode.INCONSISTENT_CLUSTER_ID
     assert code_of(one, add()) == ErrorCode.REQUEST_TIMED_OUT  # the high watermark is not known
     one = leader()
-    assert code_of(one, add(VoterKey(1, b"another disk 1111"[:16]))) == ErrorCode.DUPLICATE_VOTER
-    assert code_of(one, remove(VoterKey(1, b"another disk 1111"[:16]))) == ErrorCode.VOTER_NOT_FOUND
+    assert code_of(one, add(ReplicaKey(1, b"another disk 1111"[:16]))) == ErrorCode.DUPLICATE_VOTER
+    assert code_of(one, remove(ReplicaKey(1, b"another disk 1111"[:16]))) == ErrorCode.VOTER_NOT_FOUND
     assert code_of(one, add()) is None
     assert code_of(one, add(key(4))) == ErrorCode.REQUEST_TIMED_OUT  # another one is pending
     assert code_of(one, remove(key(1))) == ErrorCode.REQUEST_TIMED_OUT
 
 
 def test_static_voters_cannot_be_changed():
-    static = Voters([VoterKey(n) for n in range(3)], directories=False)
+    static = VoterSet([ReplicaKey(n) for n in range(3)], directories=False)
     one = One(0, voters=static)
     one.lead()
     one.fetch(1, 1, 1)
@@ -183,7 +184,7 @@ def test_a_leader_whose_removal_is_not_committed_stands_for_election_again():
     first, second = vote_requests(one)
     for each in (first, second):
         one.asked.remove(each)
-        response = requests.vote_response(requests.Standing(-1, one.quorum.epoch), 0, granted=True)
+        response = requests.vote_response(requests.LeaderAndEpoch(-1, one.quorum.epoch), 0, granted=True)
         assert isinstance(one.quorum.state, Prospective)
         one.quorum.answered(each.token, response, at(one.now))
         one.take()
@@ -196,14 +197,14 @@ def test_a_leader_whose_removal_is_not_committed_stands_for_election_again():
 
 def test_the_last_voter_is_not_removed():
     me = key(0)
-    one = One(0, voters=Voters([me]), me=me)
+    one = One(0, voters=VoterSet([me]), me=me)
     one.settle()
     assert code_of(one, remove(me)) == ErrorCode.VOTER_NOT_FOUND
 
 
 def test_a_voter_that_is_alone_may_add_one_and_goes_on_leading():
     me = key(0)
-    one = One(0, voters=Voters([me]), me=me)
+    one = One(0, voters=VoterSet([me]), me=me)
     one.settle()
     one.wait(100_000)
     caught_up(one)
@@ -224,7 +225,7 @@ def test_what_a_voters_former_disk_had_does_not_count_for_its_new_one():
     assert code_of(one, remove(key(2))) is None
     one.fetch(1, 4, 1)
     one.wait(0)
-    other = VoterKey(2, b"a new disk's id!")
+    other = ReplicaKey(2, b"a new disk's id!")
     one.quorum.state.replicas[other] = one.quorum.state.replicas[key(1)].__class__(end=0, caught_up_at=one.now)
     one.request(add(other))
     versions(one)

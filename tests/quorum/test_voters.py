@@ -8,17 +8,17 @@ from tidelog.errors import CorruptLog
 from tidelog.quorum.election import LogEnd, may_grant_vote
 from tidelog.quorum.state_file import ElectionState, format_state, parse_state
 from tidelog.quorum.states import Tally, Unattached
-from tidelog.quorum.voters import NOBODY, VoterHistory, VoterKey, Voters
+from tidelog.quorum.voters import NOBODY, ReplicaKey, VoterSet, VoterSetHistory
 
-KEYS = [VoterKey(n, bytes([n]) * 16) for n in (3, 1, 5, 2)]
+KEYS = [ReplicaKey(n, bytes([n]) * 16) for n in (3, 1, 5, 2)]
 
 
 def test_a_voter_is_an_id_and_a_directory_unless_directories_are_unknown():
-    voters = Voters(KEYS)
+    voters = VoterSet(KEYS)
     assert voters.ids == (1, 2, 3, 5)
     assert KEYS[0] in voters
-    assert VoterKey(3, b"other directory!") not in voters
-    assert VoterKey(3, b"other directory!") in Voters(map(VoterKey, (1, 3)), directories=False)
+    assert ReplicaKey(3, b"other directory!") not in voters
+    assert ReplicaKey(3, b"other directory!") in VoterSet(map(ReplicaKey, (1, 3)), directories=False)
     assert voters.key_of(4) == NOBODY
 
 
@@ -26,27 +26,27 @@ def test_a_voter_is_an_id_and_a_directory_unless_directories_are_unknown():
     ("values", "reached"), [({1: 9, 2: 8, 3: 7}, 7), ({1: 9, 2: 8}, 0), ({1: 9, 2: 9, 3: 9, 5: 9, 4: 99}, 9)]
 )
 def test_what_a_majority_has_reached(values, reached):
-    assert Voters(KEYS).reached_by_majority(values, 0) == reached
+    assert VoterSet(KEYS).reached_by_majority(values, 0) == reached
 
 
 def test_ranks():
-    voters = Voters(KEYS)
+    voters = VoterSet(KEYS)
     assert [voters.rank(voter) for voter in voters.ids] == [0, 1, 2, 3]
     assert [voters.rank(voter, behind=3) for voter in (5, 1, 2)] == [0, 1, 2]
     assert voters.rank(5, behind=4) == 0
 
 
 def test_what_the_records_before_an_offset_say():
-    history = VoterHistory(Voters(KEYS))
-    history.append(7, Voters(KEYS[:3]))
-    history.append(9, Voters(KEYS[:2]))
+    history = VoterSetHistory(VoterSet(KEYS))
+    history.append(7, VoterSet(KEYS[:3]))
+    history.append(9, VoterSet(KEYS[:2]))
     assert [len(history.at(end)) for end in (0, 7, 8, 9, 10, 99)] == [4, 4, 3, 3, 2, 2]
 
 
 def test_a_history_is_cut():
-    history = VoterHistory(Voters(KEYS))
-    history.append(7, Voters(KEYS[:3]))
-    history.append(9, Voters(KEYS[:2]))
+    history = VoterSetHistory(VoterSet(KEYS))
+    history.append(7, VoterSet(KEYS[:3]))
+    history.append(9, VoterSet(KEYS[:2]))
     history.cut(9)
     assert (history.latest_offset, len(history.latest)) == (7, 3)
     history.cut(0)
@@ -54,7 +54,7 @@ def test_a_history_is_cut():
 
 
 def test_a_tally():
-    tally = Tally(Voters(KEYS), {1, 2})
+    tally = Tally(VoterSet(KEYS), {1, 2})
     assert (tally.is_won, tally.is_lost, tally.missing) == (False, False, [3, 5])
     tally.rejected |= {3}
     assert not tally.is_lost
@@ -67,11 +67,11 @@ def test_the_file_is_as_kafka_writes_it():
     assert format_state(state, directories=True) == (
         b'{"leaderId":1,"leaderEpoch":5,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
     )
-    static = format_state(ElectionState(2, -1, VoterKey(3)), directories=False, cluster_id="c", voters=(1, 3))
+    static = format_state(ElectionState(2, -1, ReplicaKey(3)), directories=False, cluster_id="c", voters=(1, 3))
     assert json.loads(static)["currentVoters"] == [{"voterId": 1}, {"voterId": 3}]
     for each in (state, ElectionState(4, -1, KEYS[0])):
         assert parse_state(format_state(each, directories=True), "f") == each
-    assert parse_state(static, "f") == ElectionState(2, -1, VoterKey(3))
+    assert parse_state(static, "f") == ElectionState(2, -1, ReplicaKey(3))
 
 
 @pytest.mark.parametrize(

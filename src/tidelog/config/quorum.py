@@ -24,7 +24,7 @@ class Address(NamedTuple):
     port: int
 
 
-class Quorum(NamedTuple):
+class QuorumConfig(NamedTuple):
     """What the options of one node say. `voters` is empty where the controllers are not fixed; then `bootstrap` has
     addresses of some. `listener` is the name under which controllers are reached, `own` where this one is."""
 
@@ -41,7 +41,7 @@ class Quorum(NamedTuple):
         return CONTROLLER in self.roles
 
 
-def quorum_of(config: BrokerConfig) -> Quorum:
+def quorum_of(config: BrokerConfig) -> QuorumConfig:
     """The quorum of these options; InvalidOption if they do not describe one."""
     roles = frozenset(config.process_roles)
     if not roles:
@@ -64,7 +64,7 @@ def quorum_of(config: BrokerConfig) -> Quorum:
     _check_role(config.node_id, roles, voters)
     own = _own_listener(config, roles)
     folder = config.metadata_log_dir or config.folders[0]
-    return Quorum(config.node_id, roles, voters, bootstrap, config.controller_listener_names[0], own, folder)
+    return QuorumConfig(config.node_id, roles, voters, bootstrap, config.controller_listener_names[0], own, folder)
 
 
 def _servers(config: BrokerConfig) -> Sequence[str]:

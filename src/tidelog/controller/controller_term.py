@@ -82,7 +82,7 @@ class ControllerTerm:
         """What applies to the topic now, the cluster-wide dynamic defaults included."""
         return TopicConfig(self.cluster.configs.get(f"topics/{topic}", {}), self.broker_config())
 
-    def least(self, partition: Partition) -> int:
+    def min_in_sync(self, partition: Partition) -> int:
         """What `leaders.with_elr` needs: the topic's `min.insync.replicas`, or 0 without eligible leader replicas."""
         if not self.cluster.has_elr:
             return 0

@@ -98,8 +98,8 @@ def refusal(supported: Mapping[str, tuple[int, int]], levels: Mapping[str, int])
 
 def founding(config: BrokerConfig) -> list[Change]:
     """What a new cluster begins with."""
-    least = {MIN_INSYNC_REPLICAS: str(config.min_insync_replicas)}
+    min_in_sync = {MIN_INSYNC_REPLICAS: str(config.min_insync_replicas)}
     return [
         Create(tree.FEATURE, tree.format_features({each.name: each.high for each in IN_TREE})),
-        Create(tree.broker_config_path(""), tree.format_config(least)),
+        Create(tree.broker_config_path(""), tree.format_config(min_in_sync)),
     ]

@@ -7,10 +7,10 @@ the others leave the ISR in the same write. If none counts, the partition waits 
 then the most complete log leads. A broker that misses a directory may have the replica in another one, and may lead
 with it, too. Anything earlier is an unclean election.
 
-With eligible leader replicas (KIP-966) the ISR may become empty, and `least`, the topic's `min.insync.replicas`, is not
-0. If no member can lead, an eligible replica that counts leads, alone in the ISR: it has everything committed, because
-the high watermark does not move while there are eligible replicas (`Partition.is_under_min_isr`). If none counts, the
-partition waits until all of them are back, and the most complete log of those in `last_known` leads.
+With eligible leader replicas (KIP-966) the ISR may become empty, and `min_in_sync`, the topic's `min.insync.replicas`,
+is not 0. If no member can lead, an eligible replica that counts leads, alone in the ISR: it has everything committed,
+because the high watermark does not move while there are eligible replicas (`Partition.is_under_min_isr`). If none
+counts, the partition waits until all of them are back, and the most complete log of those in `last_known` leads.
 
 The leader epoch is raised only when the leader is elected, lost or re-elected.
 """
@@ -64,10 +64,10 @@ def counts(broker: int, recorded: int, lives: Lives) -> bool:
 
 
 def with_elr(
-    before: LeadershipState, after: LeadershipState, replicas: Sequence[int], lives: Lives, least: int
+    before: LeadershipState, after: LeadershipState, replicas: Sequence[int], lives: Lives, min_in_sync: int
 ) -> LeadershipState:
     """`after`, an ISR that is to replace `before`'s, with the eligible leader replicas that follow from both."""
-    if len(after.isr) >= min(least, len(replicas)):
+    if len(after.isr) >= min(min_in_sync, len(replicas)):
         return without_elr(after)
     once = {b: e for b, e in {**before.eligible, **before.members}.items() if b in replicas and b not in after.isr}
     elr = {b: lives[b].epoch if b in lives else once[b] for b in sorted(once) if not has_lost(b, once[b], lives)}
@@ -118,23 +118,23 @@ def elect(
     *,
     offline: Collection[int] = NOBODY,
     unclean: bool = False,
-    least: int = 0,
+    min_in_sync: int = 0,
 ) -> Election:
     """The election for a partition, given the live brokers; `offline` are live replicas whose log folder failed."""
-    if not least:  # the feature is off, or the controller cannot read its level
+    if not min_in_sync:  # the feature is off, or the controller cannot read its level
         state = forgotten(state)
     standing = [
         broker
         for broker, recorded in state.members.items()
         if broker not in offline and counts(broker, recorded, lives)
     ]
-    if standing and (not least or any(not lives[broker].leaving for broker in standing)):
+    if standing and (not min_in_sync or any(not lives[broker].leaving for broker in standing)):
         election = _elect_standing(state, replicas, lives, standing)
-        after = with_elr(state, election.state or state, replicas, lives, least)
+        after = with_elr(state, election.state or state, replicas, lives, min_in_sync)
         return UNCHANGED if after == state else Election(after)
     present = [broker for broker in replicas if broker in lives and broker not in offline and not lives[broker].leaving]
-    if least:
-        return _elect_eligible(state, replicas, lives, present, offline, unclean=unclean, least=least)
+    if min_in_sync:
+        return _elect_eligible(state, replicas, lives, present, offline, unclean=unclean, min_in_sync=min_in_sync)
     if unclean:
         return elect_unclean(state, present, lives)
     back = [broker for broker in state.isr if broker in present]
@@ -186,13 +186,13 @@ def _elect_eligible(
     offline: Collection[int],
     *,
     unclean: bool,
-    least: int,
+    min_in_sync: int,
 ) -> Election:
     """No member of the ISR can lead, so the ISR becomes empty: the first eligible replica leads, or everybody waits."""
-    empty = with_elr(state, state._replace(leader=NO_LEADER, isr=(), isr_epochs=()), replicas, lives, least)
+    empty = with_elr(state, state._replace(leader=NO_LEADER, isr=(), isr_epochs=()), replicas, lives, min_in_sync)
     first = next((broker for broker in present if broker in empty.elr), None)
     if first is not None:
-        state = with_elr(empty, _led_by(empty, first, [first], lives), replicas, lives, least)
+        state = with_elr(empty, _led_by(empty, first, [first], lives), replicas, lives, min_in_sync)
         return Election(state, eligible=True)
     back = [broker for broker in empty.last_known if broker in present]
     is_leaving = any(broker in lives and broker not in offline for broker in empty.elr)
@@ -202,7 +202,7 @@ def _elect_eligible(
     if empty.elr or len(back) < len(empty.last_known):
         return waiting
     if len(back) == 1 and lives[back[0]].holds(empty.unproven[back[0]]):
-        return Election(with_elr(empty, _led_by(empty, back[0], back, lives), replicas, lives, least))
+        return Election(with_elr(empty, _led_by(empty, back[0], back, lives), replicas, lives, min_in_sync))
     return Election(waiting.state, tuple(back))
 
 
@@ -223,12 +223,12 @@ def elect_by_logs(
     replicas: Sequence[int],
     lives: Lives,
     ends: Mapping[int, tuple[int, int]],
-    least: int = 0,
+    min_in_sync: int = 0,
 ) -> LeadershipState:
     """Every recorded member is back, none counts: the highest (last epoch, log end offset) leads, alone in sync.
     Ties go to the first in assignment order."""
     leader = max(ends, key=lambda broker: (ends[broker], -replicas.index(broker)))
-    return with_elr(state, _led_by(state, leader, [leader], lives), replicas, lives, least)
+    return with_elr(state, _led_by(state, leader, [leader], lives), replicas, lives, min_in_sync)
 
 
 def elect_preferred(

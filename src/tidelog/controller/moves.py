@@ -29,7 +29,7 @@ class Move(NamedTuple):
         return tuple(broker for broker in self.partition.replicas if broker not in self.replicas)
 
 
-def begun(partition: Partition, target: Sequence[int], lives: Lives, least: int = 0) -> Move | None:
+def begun(partition: Partition, target: Sequence[int], lives: Lives, min_in_sync: int = 0) -> Move | None:
     """Towards `target`, also from the middle of another move: replicas that were only being added and are not wanted
     any more are dropped. None if that would leave no replica in sync. Nothing to add or remove: only the order
     changes."""
@@ -37,24 +37,24 @@ def begun(partition: Partition, target: Sequence[int], lives: Lives, least: int 
     adding = tuple(broker for broker in target if broker not in origin)
     removing = tuple(broker for broker in origin if broker not in target)
     replicas = (*target, *removing)
-    state = narrowed(partition, replicas, lives, least)
+    state = narrowed(partition, replicas, lives, min_in_sync)
     return state and Move(partition, replicas, adding, removing, state)
 
 
-def ended(partition: Partition, lives: Lives, least: int = 0) -> Move | None:
+def ended(partition: Partition, lives: Lives, min_in_sync: int = 0) -> Move | None:
     """The reassignment's end, once it has come."""
     target = partition.target
     if not partition.is_moving or not set(target) <= set(partition.state.isr):
         return None
-    state = narrowed(partition, target, lives, least)
+    state = narrowed(partition, target, lives, min_in_sync)
     if state is None or state.leader == NO_LEADER:
         return None
     return Move(partition, target, (), (), state)
 
 
-def reverted(partition: Partition, lives: Lives, least: int = 0) -> Move | None:
+def reverted(partition: Partition, lives: Lives, min_in_sync: int = 0) -> Move | None:
     """The reassignment cancelled. None if no remaining replica is in sync."""
-    state = narrowed(partition, partition.origin, lives, least)
+    state = narrowed(partition, partition.origin, lives, min_in_sync)
     return state and Move(partition, partition.origin, (), (), state)
 
 
@@ -65,12 +65,14 @@ def reverted_uncleanly(partition: Partition, lives: Lives) -> Move | None:
     return state and Move(partition, partition.origin, (), (), state)
 
 
-def narrowed(partition: Partition, replicas: Sequence[int], lives: Lives, least: int = 0) -> LeadershipState | None:
+def narrowed(
+    partition: Partition, replicas: Sequence[int], lives: Lives, min_in_sync: int = 0
+) -> LeadershipState | None:
     """The state with `replicas` only. The leader stays if it can, else the first remaining one that counts leads; None
     if a replica would go that nobody who is left surely makes up for."""
-    state = partition.state if least else forgotten(partition.state)
+    state = partition.state if min_in_sync else forgotten(partition.state)
     if set(partition.replicas) <= set(replicas):
-        return with_elr(state, state, replicas, lives, least)
+        return with_elr(state, state, replicas, lives, min_in_sync)
     kept = {b: epoch for b, epoch in state.members.items() if b in replicas}
     if not kept and (state.isr or not set(state.recorded) <= set(replicas)):
         return None  # in an empty ISR: any of those recorded may have the most complete log
@@ -81,7 +83,7 @@ def narrowed(partition: Partition, replicas: Sequence[int], lives: Lives, least:
     after = state._replace(
         leader=leader, leader_epoch=state.leader_epoch + 1, isr=tuple(kept), isr_epochs=tuple(kept.values())
     )
-    return with_elr(state, after, replicas, lives, least)
+    return with_elr(state, after, replicas, lives, min_in_sync)
 
 
 def _may_lead(broker: int, recorded: int, lives: Lives, offline: Collection[int]) -> bool:

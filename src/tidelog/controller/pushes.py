@@ -39,10 +39,10 @@ from tidelog.wire.messages.cluster.controller_pushes import (
 T = TypeVar("T")
 
 RETRY_MS = 50
-MOST, MOST_NEW = 50, 20
+ROLES_PER_REQUEST, CREATIONS_PER_REQUEST = 50, 20
 """Partitions in one request, and where replicas are made or deleted, which takes a millisecond for each: a broker
 serves others between two requests."""
-MOST_METADATA = 1000
+PARTITIONS_PER_PART = 1000
 """Partitions in one part of the metadata: to build, encode or apply it takes some milliseconds."""
 ROLES_A_COUNT = 10
 """Roles that are queued in the time of one item of a command's slice."""
@@ -73,7 +73,7 @@ class Parts:
 
     def take(self) -> list[Partition]:
         """The partitions of the next part."""
-        taken = self.partitions[self.left : self.left + MOST_METADATA]
+        taken = self.partitions[self.left : self.left + PARTITIONS_PER_PART]
         self.left += len(taken)
         return taken
 
@@ -215,13 +215,13 @@ class Pushes:
         request: Any
         partitions: dict[Partition, Any]
         if kind == "roles":
-            partitions, queue.roles = _split(queue.roles, MOST_NEW if queue.created else MOST)
+            partitions, queue.roles = _split(queue.roles, CREATIONS_PER_REQUEST if queue.created else ROLES_PER_REQUEST)
             request = self._leader_and_isr(queue, number, partitions)
         elif kind == "metadata":
             request = self._update_metadata(queue, number)
             partitions = {}
         else:
-            partitions, queue.deletions = _split(queue.deletions, MOST_NEW)
+            partitions, queue.deletions = _split(queue.deletions, CREATIONS_PER_REQUEST)
             request = self._stop_replica(queue, number, partitions)
         queue.flight = Flight(number, kind, partitions)
         return PeerRequest(queue.broker, request, "controller", number)
@@ -323,7 +323,7 @@ class Pushes:
             return Answered(queue.broker, flight.kind, flight.partitions, {}, failed=True, code=code)
         if flight.kind == "metadata":
             self._metadata_applied(queue, now)
-        elif len(flight.partitions) >= MOST_NEW:
+        elif len(flight.partitions) >= CREATIONS_PER_REQUEST:
             queue.retry_at = now + PAUSE_MS
         errors = self._errors(flight, response)
         if flight.kind == "roles":
@@ -339,7 +339,7 @@ class Pushes:
             queue.retry_at = now + PAUSE_MS
         else:
             queue.parts = None
-            if len(parts.partitions) >= MOST_NEW and not parts.full:
+            if len(parts.partitions) >= CREATIONS_PER_REQUEST and not parts.full:
                 queue.retry_at = now + PAUSE_MS
 
     def _errors(self, flight: Flight, response: Any) -> dict[TopicPartition, int]:

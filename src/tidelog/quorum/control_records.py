@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tidelog.quorum.voters import Voters
+from tidelog.quorum.voters import VoterSet
 from tidelog.wire import codec
 from tidelog.wire.message import key_of
 from tidelog.wire.messages.cluster.metadata_log import (
@@ -47,6 +47,6 @@ def control_of(record: Record) -> Control | None:
     return found
 
 
-def leader_change(leader: int, voters: Voters) -> LeaderChangeMessage:
+def leader_change(leader: int, voters: VoterSet) -> LeaderChangeMessage:
     everyone = [LeaderChangeVoter(voter_id=key.id, voter_directory_id=key.directory) for key in voters]
     return LeaderChangeMessage(version=int(voters.directories), leader_id=leader, voters=everyone)

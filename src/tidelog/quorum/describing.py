@@ -8,7 +8,7 @@ from tidelog.quorum import requests
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import PARTITION
 from tidelog.quorum.states import LONG_AGO, Leader, Progress
-from tidelog.quorum.voters import VoterKey
+from tidelog.quorum.voters import ReplicaKey
 from tidelog.wire.messages.cluster.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -60,7 +60,7 @@ def describe(quorum: Quorum, request: DescribeQuorumRequest, now: Time) -> Descr
     return DescribeQuorumResponse(error_message=None, topics=topics, nodes=nodes)
 
 
-def _states(keys: Iterable[VoterKey], progress: dict[VoterKey, Progress], now: Time) -> list[ReplicaState]:
+def _states(keys: Iterable[ReplicaKey], progress: dict[ReplicaKey, Progress], now: Time) -> list[ReplicaState]:
     found = []
     for key in keys:
         each = progress.get(key)

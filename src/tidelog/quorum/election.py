@@ -5,7 +5,7 @@ from typing import NamedTuple
 from tidelog.model import NO_LEADER
 from tidelog.quorum.state_file import ElectionState
 from tidelog.quorum.states import Candidate, Follower, Leader, State
-from tidelog.quorum.voters import NOBODY, VoterKey
+from tidelog.quorum.voters import NOBODY, ReplicaKey
 
 
 class LogEnd(NamedTuple):
@@ -27,7 +27,7 @@ def may_grant_pre_vote(state: State, candidate: LogEnd, own: LogEnd) -> bool:
     return is_complete(candidate, own)
 
 
-def may_grant_vote(state: State, election: ElectionState, key: VoterKey, candidate: LogEnd, own: LogEnd) -> bool:
+def may_grant_vote(state: State, election: ElectionState, key: ReplicaKey, candidate: LogEnd, own: LogEnd) -> bool:
     """Whether this replica votes for the candidate in its epoch. A vote that was granted is granted again, because
     its answer may have been lost, but not for a log that is less complete now."""
     if election.voted != NOBODY:

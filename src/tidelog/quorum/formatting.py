@@ -18,7 +18,7 @@ from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta
 from tidelog.log.names import METADATA_TOPIC
 from tidelog.model import NO_ID, id_bytes
 from tidelog.quorum.snapshots import QuorumState, SnapshotId, Writable, content_of
-from tidelog.quorum.voters import VoterKey, voter_record
+from tidelog.quorum.voters import ReplicaKey, voter_record
 from tidelog.security.added_users import User
 from tidelog.wire.messages.cluster.metadata_log import (
     FeatureLevelRecord,
@@ -84,7 +84,7 @@ def voter_records(voters: Iterable[InitialVoter], listener: str) -> list[Voter]:
     """The voters as the log has them, by node."""
     return [
         voter_record(
-            VoterKey(voter.node_id, voter.directory_id),
+            ReplicaKey(voter.node_id, voter.directory_id),
             [VoterEndpoint(name=listener, host=voter.host, port=voter.port)],
         )
         for voter in sorted(voters)

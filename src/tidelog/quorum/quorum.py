@@ -23,9 +23,9 @@ from tidelog.quorum.snapshot_work import Fetching, Work
 from tidelog.quorum.snapshots import SnapshotId, make
 from tidelog.quorum.state_file import ElectionState
 from tidelog.quorum.states import Candidate, Follower, Leader, Progress, Prospective, Resigned, State, Unattached
-from tidelog.quorum.tree import Picture
+from tidelog.quorum.tree import TreeImage
 from tidelog.quorum.voter_changes import UPDATE, VERSIONS, VoterChanges, VoterRequest, update_request
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.quorum.voting import NEVER, RANK_MS, Dice, Voting
 from tidelog.wire.messages.cluster import fetch_snapshot
 from tidelog.wire.messages.cluster import quorum_elections as elections
@@ -44,7 +44,7 @@ class Quorum(Voting):
 
     def __init__(
         self,
-        me: VoterKey,
+        me: ReplicaKey,
         cluster_id: str,
         replica: Replica,
         state: ElectionState,
@@ -221,7 +221,7 @@ class Quorum(Voting):
         self._act(now)
         return offset
 
-    def make_snapshot(self, end_offset: int, picture: Picture, last_timestamp: int, now: Time) -> bool:
+    def make_snapshot(self, end_offset: int, picture: TreeImage, last_timestamp: int, now: Time) -> bool:
         """Begin to write a snapshot of the tree as the records before `end_offset` made it; the last of them has this
         timestamp. Returns False if one is being made, or is not older. It counts once it is durable: then
         `replica.snapshots.newest` is this one, and what is beyond the retention is removed."""
@@ -354,7 +354,7 @@ class Quorum(Voting):
                     granted = partition.error_code == ErrorCode.NONE and partition.vote_granted
                     (state.tally.granted if granted else state.tally.rejected).add(voter)
             case "end", Resigned():
-                state.untold.discard(asked.target)
+                state.unacknowledged.discard(asked.target)
             case "fetch", Unattached():
                 self._retry_later(asked.about, now)
             case "fetch" | "snapshot", Follower():
@@ -493,7 +493,7 @@ class Quorum(Voting):
         if has_place:
             self._serving.wait(token, partition, request.max_wait_ms, now)
 
-    def _heard(self, state: Leader, key: VoterKey, now: Time) -> Progress:
+    def _heard(self, state: Leader, key: ReplicaKey, now: Time) -> Progress:
         """A replica takes this one for its leader."""
         progress = state.replicas.setdefault(key, Progress())
         progress.fetched_at = now.mono
@@ -546,7 +546,7 @@ class Quorum(Voting):
         state = self.state if isinstance(self.state, Leader) else None
         self._changes.versions(asked.about, response, state, now)
 
-    def _append_voters(self, voters: Voters, now: Time) -> int:
+    def _append_voters(self, voters: VoterSet, now: Time) -> int:
         """Append a set, which counts at once; returns its offset. The first one brings the version that knows sets."""
         offset, everyone = self.replica.end, VotersRecord(voters=list(voters.records))
         is_first = self.replica.kraft_versions.latest == 0

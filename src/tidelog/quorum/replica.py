@@ -34,7 +34,7 @@ from tidelog.quorum.election import LogEnd
 from tidelog.quorum.held_snapshots import HeldSnapshots
 from tidelog.quorum.opening import check_for_rot, clear_leftovers
 from tidelog.quorum.snapshots import QuorumState, SnapshotId, heading, remove_unfinished
-from tidelog.quorum.voters import History, VoterHistory, Voters
+from tidelog.quorum.voters import History, VoterSet, VoterSetHistory
 from tidelog.wire.messages.cluster.metadata_log import KRaftVersionRecord, VotersRecord
 from tidelog.wire.records import BatchHeader, batches, crc_holds, records
 
@@ -73,7 +73,13 @@ class Replica:
     """The log, its high watermark and its voter sets."""
 
     def __init__(
-        self, log: Log, disk: Disk, snapshots: HeldSnapshots, voters: Voters, saved: CommittedState, high_watermark: int
+        self,
+        log: Log,
+        disk: Disk,
+        snapshots: HeldSnapshots,
+        voters: VoterSet,
+        saved: CommittedState,
+        high_watermark: int,
     ) -> None:
         self.log = log
         self.snapshots = snapshots
@@ -88,7 +94,7 @@ class Replica:
         return f"Replica({self.log}, synced {self.synced_end}, HW {self.high_watermark})"
 
     @classmethod
-    def open(cls, disk: Disk, folder: str, voters: Voters, config: TopicConfig, now: Time) -> "Replica":
+    def open(cls, disk: Disk, folder: str, voters: VoterSet, config: TopicConfig, now: Time) -> "Replica":
         """The replica in the folder, which is created if it is missing. `voters` vote where neither the log nor a
         snapshot says. Raises CorruptLog if records that were committed and synced here are damaged."""
         saved = load_committed(disk, folder)
@@ -137,8 +143,8 @@ class Replica:
         """Who votes according to the newest snapshot, which the log before it cannot change any more."""
         newest = self.snapshots.newest
         state = heading(self.disk, self.log.folder, newest).state if newest in self.snapshots else QuorumState(0, None)
-        first = self._static if state.voters is None else Voters.of(state.voters)
-        self.voters = VoterHistory(first)
+        first = self._static if state.voters is None else VoterSet.of(state.voters)
+        self.voters = VoterSetHistory(first)
         self.kraft_versions = History(max(state.kraft_version, int(first.directories)))
         if newest.end_offset:
             self.voters.append(newest.end_offset - 1, first)
@@ -190,7 +196,7 @@ class Replica:
                 offset = first + record.offset - batch.base_offset
                 control = control_of(record) if offset >= self.snapshots.newest.end_offset else None
                 if isinstance(control, VotersRecord):
-                    self.voters.append(offset, Voters.of(control.voters))
+                    self.voters.append(offset, VoterSet.of(control.voters))
                 elif isinstance(control, KRaftVersionRecord):
                     self.kraft_versions.append(offset, control.k_raft_version)
 

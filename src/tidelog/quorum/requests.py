@@ -9,7 +9,7 @@ from tidelog.ports import Buffer
 from tidelog.quorum.election import LogEnd
 from tidelog.quorum.replica import PARTITION, TOPIC_ID
 from tidelog.quorum.snapshots import SnapshotId
-from tidelog.quorum.voters import VoterKey
+from tidelog.quorum.voters import ReplicaKey
 from tidelog.wire.messages.cluster import fetch_snapshot
 from tidelog.wire.messages.cluster import quorum_elections as elections
 from tidelog.wire.messages.records import fetch
@@ -19,7 +19,7 @@ Message = Any
 """A request or a response of the wire."""
 
 
-class Standing(NamedTuple):
+class LeaderAndEpoch(NamedTuple):
     """What every answer says: the epoch of who answers, and its leader."""
 
     leader: int
@@ -45,7 +45,7 @@ _NAME = PARTITION.topic
 
 
 def vote_request(
-    cluster_id: str, candidate: VoterKey, voter: VoterKey, epoch: int, end: LogEnd, *, pre_vote: bool
+    cluster_id: str, candidate: ReplicaKey, voter: ReplicaKey, epoch: int, end: LogEnd, *, pre_vote: bool
 ) -> elections.VoteRequest:
     partition = elections.VotePartition(
         replica_epoch=epoch,
@@ -60,7 +60,7 @@ def vote_request(
     return elections.VoteRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
 
 
-def begin_request(cluster_id: str, voter: VoterKey, standing: Standing) -> elections.BeginQuorumEpochRequest:
+def begin_request(cluster_id: str, voter: ReplicaKey, standing: LeaderAndEpoch) -> elections.BeginQuorumEpochRequest:
     partition = elections.BeginEpochPartition(
         voter_directory_id=voter.directory, leader_id=standing.leader, leader_epoch=standing.epoch
     )
@@ -68,7 +68,9 @@ def begin_request(cluster_id: str, voter: VoterKey, standing: Standing) -> elect
     return elections.BeginQuorumEpochRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
 
 
-def end_request(cluster_id: str, standing: Standing, preferred: Sequence[VoterKey]) -> elections.EndQuorumEpochRequest:
+def end_request(
+    cluster_id: str, standing: LeaderAndEpoch, preferred: Sequence[ReplicaKey]
+) -> elections.EndQuorumEpochRequest:
     candidates = [
         elections.PreferredCandidate(candidate_id=key.id, candidate_directory_id=key.directory) for key in preferred
     ]
@@ -87,7 +89,7 @@ class Position(NamedTuple):
 
 
 def fetch_request(
-    cluster_id: str, replica: VoterKey, epoch: int, position: Position, *, wait_ms: int, most: int
+    cluster_id: str, replica: ReplicaKey, epoch: int, position: Position, *, wait_ms: int, most: int
 ) -> fetch.FetchRequest:
     partition = fetch.FetchPartition(
         current_leader_epoch=epoch,
@@ -106,14 +108,14 @@ def fetch_request(
     )
 
 
-def vote_response(standing: Standing, code: ErrorCode, *, granted: bool = False) -> elections.VoteResponse:
+def vote_response(standing: LeaderAndEpoch, code: ErrorCode, *, granted: bool = False) -> elections.VoteResponse:
     partition = elections.VotePartitionResponse(
         error_code=code, leader_id=standing.leader, leader_epoch=standing.epoch, vote_granted=granted
     )
     return elections.VoteResponse(topics=[elections.VoteTopicResponse(topic_name=_NAME, partitions=[partition])])
 
 
-def epoch_response(request: Message, standing: Standing, code: ErrorCode) -> Message:
+def epoch_response(request: Message, standing: LeaderAndEpoch, code: ErrorCode) -> Message:
     """The answer to BeginQuorumEpoch or EndQuorumEpoch."""
     partition = elections.EpochPartitionResponse(
         error_code=code, leader_id=standing.leader, leader_epoch=standing.epoch
@@ -125,7 +127,11 @@ def epoch_response(request: Message, standing: Standing, code: ErrorCode) -> Mes
 
 
 def fetch_response(
-    standing: Standing, code: ErrorCode = ErrorCode.NONE, *, high_watermark: int = NO_HIGH_WATERMARK, **content: Any
+    standing: LeaderAndEpoch,
+    code: ErrorCode = ErrorCode.NONE,
+    *,
+    high_watermark: int = NO_HIGH_WATERMARK,
+    **content: Any,
 ) -> fetch.FetchResponse:
     """`content`: `records` or `diverging_epoch`."""
     leader = fetch.LeaderIdAndEpoch(leader_id=standing.leader, leader_epoch=standing.epoch)
@@ -136,7 +142,7 @@ def fetch_response(
 
 
 def snapshot_request(
-    cluster_id: str, replica: VoterKey, epoch: int, which: SnapshotId, position: int, most: int
+    cluster_id: str, replica: ReplicaKey, epoch: int, which: SnapshotId, position: int, most: int
 ) -> fetch_snapshot.FetchSnapshotRequest:
     partition = fetch_snapshot.FetchSnapshotPartition(
         current_leader_epoch=epoch,
@@ -151,7 +157,7 @@ def snapshot_request(
 
 
 def snapshot_response(
-    standing: Standing,
+    standing: LeaderAndEpoch,
     which: SnapshotId,
     code: ErrorCode = ErrorCode.NONE,
     *,
@@ -209,11 +215,11 @@ def answered_partition(response: Message) -> Any:
     return topics[0].partitions[0]
 
 
-def standing_of(partition: Any) -> Standing:
+def standing_of(partition: Any) -> LeaderAndEpoch:
     """Who leads, according to the partition of an answer."""
     if isinstance(partition, fetch.PartitionData | fetch_snapshot.FetchSnapshotPartitionResponse):
-        return Standing(partition.current_leader.leader_id, partition.current_leader.leader_epoch)
-    return Standing(partition.leader_id, partition.leader_epoch)
+        return LeaderAndEpoch(partition.current_leader.leader_id, partition.current_leader.leader_epoch)
+    return LeaderAndEpoch(partition.leader_id, partition.leader_epoch)
 
 
 def epoch_end_of(diverging: fetch.EpochEndOffset) -> EpochEnd:

@@ -12,7 +12,7 @@ from tidelog.quorum import requests
 from tidelog.quorum.options import Options
 from tidelog.quorum.outbox import Outbox
 from tidelog.quorum.replica import Replica
-from tidelog.quorum.requests import Standing
+from tidelog.quorum.requests import LeaderAndEpoch
 from tidelog.quorum.snapshots import SnapshotId
 from tidelog.wire.messages.cluster import fetch_snapshot
 from tidelog.wire.messages.records import fetch
@@ -42,7 +42,9 @@ class Serving:
     def deadlines(self) -> list[int]:
         return [waiting.deadline for waiting in self._waiting]
 
-    def find_place(self, token: int, partition: fetch.FetchPartition, standing: Standing, high_watermark: int) -> bool:
+    def find_place(
+        self, token: int, partition: fetch.FetchPartition, standing: LeaderAndEpoch, high_watermark: int
+    ) -> bool:
         """Whether records can follow where the replica's log ends. Otherwise the answer names a snapshot to
         fetch, or where the logs diverge."""
         last_epoch, offset = partition.last_fetched_epoch, partition.fetch_offset
@@ -61,7 +63,7 @@ class Serving:
         """Let the fetch wait; `answer` answers what need not."""
         self._waiting.append(Waiting(token, partition, now.mono + min(max(wait_ms, 0), self._options.fetch_wait_ms)))
 
-    def answer(self, standing: Standing, high_watermark: int, now: Time) -> None:
+    def answer(self, standing: LeaderAndEpoch, high_watermark: int, now: Time) -> None:
         """Answer what waits, where there is something to say."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
@@ -73,7 +75,7 @@ class Serving:
             else:
                 self._waiting.append(each)
 
-    def _send_records(self, waiting: Waiting, standing: Standing, high_watermark: int) -> None:
+    def _send_records(self, waiting: Waiting, standing: LeaderAndEpoch, high_watermark: int) -> None:
         most = min(waiting.partition.partition_max_bytes, self._options.fetch_bytes)
         try:
             piece = self._replica.read(waiting.partition.fetch_offset, most)
@@ -82,20 +84,20 @@ class Serving:
             return
         self._reply(waiting.token, standing, high_watermark, records=piece if piece is not None else b"")
 
-    def end(self, standing: Standing) -> None:
+    def end(self, standing: LeaderAndEpoch) -> None:
         """It leads no more: what waits must look for the next leader."""
         for waiting in self._waiting:
             self.refuse(waiting.token, standing, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._waiting = []
 
-    def refuse(self, token: int, standing: Standing, code: ErrorCode) -> None:
+    def refuse(self, token: int, standing: LeaderAndEpoch, code: ErrorCode) -> None:
         self._outbox.reply(token, requests.fetch_response(standing, code))
 
-    def _reply(self, token: int, standing: Standing, high_watermark: int, **content: Any) -> None:
+    def _reply(self, token: int, standing: LeaderAndEpoch, high_watermark: int, **content: Any) -> None:
         self._outbox.reply(token, requests.fetch_response(standing, high_watermark=high_watermark, **content))
 
     def snapshot_slice(
-        self, request: fetch_snapshot.FetchSnapshotRequest, partition: Any, standing: Standing
+        self, request: fetch_snapshot.FetchSnapshotRequest, partition: Any, standing: LeaderAndEpoch
     ) -> fetch_snapshot.FetchSnapshotResponse:
         """A slice of a snapshot. The bootstrap snapshot is not sent: every folder is formatted with its own."""
         which = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)

@@ -16,7 +16,7 @@ from tidelog.log.durability import FolderFile
 from tidelog.ports import Buffer, Disk, File
 from tidelog.quorum.control_records import Control, control_batch, control_of
 from tidelog.quorum.records import Decoded, LastSession, OpenSession, SnapshotRecord, StoredNode, decode, encode
-from tidelog.quorum.tree import Picture, Tree
+from tidelog.quorum.tree import Tree, TreeImage
 from tidelog.wire.messages.cluster.metadata_log import (
     FeatureLevelRecord,
     KRaftVersionRecord,
@@ -103,7 +103,7 @@ def _next_batch(remaining: Iterator[Writable], timestamp: int) -> BatchBuilder |
 
 
 def make(
-    disk: Disk, folder: str, which: SnapshotId, picture: Picture, state: QuorumState, last_timestamp: int
+    disk: Disk, folder: str, which: SnapshotId, picture: TreeImage, state: QuorumState, last_timestamp: int
 ) -> Syncs:
     """Write the snapshot of a picture, in slices; when this ends, it is durable."""
     incoming = Incoming(disk, folder, which)

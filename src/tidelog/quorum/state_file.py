@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tidelog.errors import CorruptLog
 from tidelog.model import NO_ID, NO_LEADER, id_bytes, id_text
 from tidelog.ports import Disk
-from tidelog.quorum.voters import NOBODY, VoterKey, Voters
+from tidelog.quorum.voters import NOBODY, ReplicaKey, VoterSet
 
 FILE_NAME = "quorum-state"
 _REPAIR = "restore the file, or remove this voter from the quorum, format its folder and add it again"
@@ -21,7 +21,7 @@ class ElectionState(NamedTuple):
 
     epoch: int = 0
     leader: int = NO_LEADER
-    voted: VoterKey = NOBODY
+    voted: ReplicaKey = NOBODY
 
 
 def format_state(state: ElectionState, *, directories: bool, cluster_id: str = "", voters: Iterable[int] = ()) -> bytes:
@@ -50,7 +50,7 @@ def parse_state(content: bytes, path: str) -> ElectionState:
         raise CorruptLog(f"{path}: not a quorum state of version 0 or 1; {_REPAIR}")
     if epoch < 0 or leader < -1 or voted < -1:
         raise CorruptLog(f"{path}: epoch {epoch}, leader {leader} and vote {voted} are not valid; {_REPAIR}")
-    return ElectionState(epoch, leader, VoterKey(voted, directory) if voted >= 0 else NOBODY)
+    return ElectionState(epoch, leader, ReplicaKey(voted, directory) if voted >= 0 else NOBODY)
 
 
 def load_state(disk: Disk, folder: str) -> ElectionState:
@@ -62,7 +62,7 @@ def load_state(disk: Disk, folder: str) -> ElectionState:
         return ElectionState()
 
 
-def check_voters(disk: Disk, folder: str, voters: Voters) -> None:
+def check_voters(disk: Disk, folder: str, voters: VoterSet) -> None:
     """Raises CorruptLog if other static voters are configured than this replica voted with: two majorities might not
     meet."""
     path = f"{folder}/{FILE_NAME}"

@@ -7,7 +7,7 @@ Moments are monotonic milliseconds. A state never has a change of epoch, vote or
 from dataclasses import dataclass, field
 
 from tidelog.model import NO_ID
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 
 LONG_AGO = -(2**62)
 MOST_REPLICAS = 1_000
@@ -42,7 +42,7 @@ class Tally:
     """The votes of one election, by voter ID. Only those of `voters` count: the candidate may not be one of them.
     `doubtful` are voters that may be dead: their votes count if they come, but are not waited for."""
 
-    voters: Voters
+    voters: VoterSet
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
     doubtful: set[int] = field(default_factory=set)
@@ -111,25 +111,25 @@ class Leader:
 
     epoch_start: int
     since: int
-    replicas: dict[VoterKey, Progress] = field(default_factory=dict)
+    replicas: dict[ReplicaKey, Progress] = field(default_factory=dict)
     announced_at: int = LONG_AGO
     """When BeginQuorumEpoch was last sent to the voters that do not fetch."""
 
-    def ends_of(self, voters: Voters) -> dict[int, int]:
+    def ends_of(self, voters: VoterSet) -> dict[int, int]:
         """The synced ends of the voters that fetch, by ID."""
         return {key.id: self.replicas[key].end for key in voters if key in self.replicas}
 
-    def fetched_at_of(self, voters: Voters) -> dict[int, int]:
+    def fetched_at_of(self, voters: VoterSet) -> dict[int, int]:
         """When the voters fetched last, by ID; those that never did so are missing."""
         return {key.id: self.replicas[key].fetched_at for key in voters if key in self.replicas}
 
-    def rename(self, voters: Voters) -> None:
+    def rename(self, voters: VoterSet) -> None:
         """What is known of the voters by their IDs belongs to these keys now."""
         for key in voters:
-            if (progress := self.replicas.pop(VoterKey(key.id), None)) is not None:
+            if (progress := self.replicas.pop(ReplicaKey(key.id), None)) is not None:
                 self.replicas[key] = progress
 
-    def forget_observers(self, voters: Voters) -> None:
+    def forget_observers(self, voters: VoterSet) -> None:
         """Of too many replicas keep the observers that fetched last: anybody may fetch, with any ID."""
         if len(self.replicas) <= MOST_REPLICAS:
             return
@@ -138,7 +138,7 @@ class Leader:
         for key in observers[: len(self.replicas) - MOST_REPLICAS // 2]:
             del self.replicas[key]
 
-    def moved_at(self, replica: VoterKey) -> int:
+    def moved_at(self, replica: ReplicaKey) -> int:
         """When the replica last showed that it follows: see `Progress.moved_at`."""
         known = self.replicas.get(replica)
         return LONG_AGO if known is None else known.moved_at
@@ -146,17 +146,17 @@ class Leader:
 
 @dataclass(slots=True)
 class Resigned:
-    """Led this epoch, and never will again. It tells the voters, `untold`, so that they elect another leader."""
+    """Led this epoch, and never will again. It tells the voters, those `unacknowledged`, to elect another one."""
 
     deadline: int
     candidates: tuple[int, ...]
     """The other voters, the longest log first."""
-    untold: set[int]
+    unacknowledged: set[int]
 
 
 State = Unattached | Follower | Prospective | Candidate | Leader | Resigned
 
-FOLLOWING: dict[type[State], frozenset[type[State]]] = {
+TRANSITIONS: dict[type[State], frozenset[type[State]]] = {
     Unattached: frozenset({Unattached, Follower, Prospective}),
     Follower: frozenset({Unattached, Follower, Prospective}),
     Prospective: frozenset({Unattached, Follower, Candidate}),

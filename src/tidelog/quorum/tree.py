@@ -66,7 +66,7 @@ class _Refused(Exception):
     """A change met a conflict."""
 
 
-class Picture(NamedTuple):
+class TreeImage(NamedTuple):
     """A tree at one offset, which stays as it is: what a snapshot is made of."""
 
     nodes: Mapping[str, Node]
@@ -115,11 +115,11 @@ class Tree:
             return None
         return tuple(sorted(self._names.get(path.rstrip("/"), ())))
 
-    def picture(self) -> Picture:
+    def picture(self) -> TreeImage:
         """The tree as it is now. Copies references only: nodes and sessions never change. Pictures of the same tree are
         equal, also where it was loaded from a snapshot, which does not have the order in which sessions began."""
         ended = [LastSession(*newest) for newest in sorted(self._newest.items()) if newest[1] not in self.sessions]
-        return Picture(self.nodes.copy(), tuple(self.sessions.values()), tuple(ended))
+        return TreeImage(self.nodes.copy(), tuple(self.sessions.values()), tuple(ended))
 
     # applying
 

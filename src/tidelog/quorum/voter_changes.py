@@ -14,9 +14,9 @@ from tidelog.model import NO_ID, Time
 from tidelog.quorum.options import Options
 from tidelog.quorum.outbox import VOTES, Outbox
 from tidelog.quorum.replica import Replica
-from tidelog.quorum.requests import Standing
+from tidelog.quorum.requests import LeaderAndEpoch
 from tidelog.quorum.states import Leader
-from tidelog.quorum.voters import VoterKey, Voters, voter_record
+from tidelog.quorum.voters import ReplicaKey, VoterSet, voter_record
 from tidelog.wire.messages.cluster.features import ApiVersionsRequest
 from tidelog.wire.messages.cluster.metadata_log import KRaftVersionFeature, Voter, VoterEndpoint
 from tidelog.wire.messages.cluster.quorum_voters import (
@@ -65,7 +65,7 @@ class VoterChanges:
     """The changes at one leader. `append` appends a set and returns its offset."""
 
     def __init__(
-        self, replica: Replica, outbox: Outbox, options: Options, append: Callable[[Voters, Time], int]
+        self, replica: Replica, outbox: Outbox, options: Options, append: Callable[[VoterSet, Time], int]
     ) -> None:
         self._replica = replica
         self._outbox = outbox
@@ -97,7 +97,7 @@ class VoterChanges:
         is_committed = max(replica.voters.latest_offset, replica.kraft_versions.latest_offset) < replica.high_watermark
         return ErrorCode.NONE if is_committed else ErrorCode.REQUEST_TIMED_OUT
 
-    def upgrade(self, state: Leader, me: VoterKey, now: Time, *, in_office: bool, validate_only: bool) -> None:
+    def upgrade(self, state: Leader, me: ReplicaKey, now: Time, *, in_office: bool, validate_only: bool) -> None:
         """Append the static voters with their directories, which are known once each of them fetched in this epoch.
         ApiError if one did not."""
         if self._replica.kraft_versions.latest > 0:
@@ -110,8 +110,8 @@ class VoterChanges:
             raise ApiError(
                 ErrorCode.INVALID_UPDATE_VERSION, f"{_NOT_READY}: start the controllers {', '.join(missing)} first"
             )
-        voters = Voters.of(
-            voter_record(VoterKey(record.voter_id, known[record.voter_id]), record.endpoints)
+        voters = VoterSet.of(
+            voter_record(ReplicaKey(record.voter_id, known[record.voter_id]), record.endpoints)
             for record in static.records
         )
         if not validate_only:
@@ -120,7 +120,7 @@ class VoterChanges:
 
     def add(self, token: int, request: AddRaftVoterRequest, now: Time, *, in_office: bool) -> None:
         """Begin to add a voter, whose versions are requested first."""
-        key = VoterKey(request.voter_id, request.voter_directory_id)
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
         if key.id < 0 or key.directory == NO_ID or not request.listeners:
             self._answer(token, request, ErrorCode.INVALID_REQUEST, _NO_KEY)
             return
@@ -148,7 +148,7 @@ class VoterChanges:
         if supported is None or not supported.min_supported_version <= 1 <= supported.max_supported_version:
             self._end(ErrorCode.INVALID_REQUEST, _NO_VERSION)
             return
-        key = VoterKey(request.voter_id, request.voter_directory_id)
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
         progress = state.replicas.get(key)
         if progress is None or progress.caught_up_at < now.mono - CAUGHT_UP_WITHIN_MS:
             self._end(ErrorCode.REQUEST_TIMED_OUT, _BEHIND)
@@ -167,7 +167,7 @@ class VoterChanges:
 
     def remove(self, token: int, request: RemoveRaftVoterRequest, now: Time, *, in_office: bool) -> None:
         """Remove a voter. It may be the leader, which goes on, without counting itself, until that is committed."""
-        key = VoterKey(request.voter_id, request.voter_directory_id)
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
         if key.id < 0 or key.directory == NO_ID:
             self._answer(token, request, ErrorCode.INVALID_REQUEST, _NO_KEY)
             return
@@ -182,7 +182,7 @@ class VoterChanges:
 
     def update(self, request: UpdateRaftVoterRequest, now: Time, *, in_office: bool) -> ErrorCode:
         """A voter says where it is reached. The answer does not wait until that is committed."""
-        key, feature = VoterKey(request.voter_id, request.voter_directory_id), request.k_raft_version_feature
+        key, feature = ReplicaKey(request.voter_id, request.voter_directory_id), request.k_raft_version_feature
         is_range = 0 <= feature.min_supported_version <= feature.max_supported_version
         if key.id < 0 or key.directory == NO_ID or not request.listeners or not is_range:
             return ErrorCode.INVALID_REQUEST
@@ -222,14 +222,14 @@ class VoterChanges:
         if self._pending is not None:
             self._end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def refuse(self, token: int, request: VoterRequest, code: ErrorCode, standing: Standing) -> None:
+    def refuse(self, token: int, request: VoterRequest, code: ErrorCode, standing: LeaderAndEpoch) -> None:
         """Another node leads, or the request is for another cluster."""
         if isinstance(request, UpdateRaftVoterRequest):
             self.answer_update(token, code, standing)
         else:
             self._answer(token, request, code)
 
-    def answer_update(self, token: int, code: ErrorCode, standing: Standing) -> None:
+    def answer_update(self, token: int, code: ErrorCode, standing: LeaderAndEpoch) -> None:
         leader = CurrentLeader(leader_id=standing.leader, leader_epoch=standing.epoch)
         self._outbox.reply(token, UpdateRaftVoterResponse(error_code=code, current_leader=leader))
 
@@ -246,7 +246,9 @@ class VoterChanges:
         self._outbox.reply(token, response(error_code=code, error_message=message))
 
 
-def update_request(cluster_id: str, me: VoterKey, epoch: int, endpoints: list[VoterEndpoint]) -> UpdateRaftVoterRequest:
+def update_request(
+    cluster_id: str, me: ReplicaKey, epoch: int, endpoints: list[VoterEndpoint]
+) -> UpdateRaftVoterRequest:
     from_log = [Listener(name=each.name, host=each.host, port=each.port) for each in endpoints]
     return UpdateRaftVoterRequest(
         cluster_id=cluster_id,

@@ -14,17 +14,17 @@ from tidelog.model import NO_ID
 from tidelog.wire.messages.cluster.metadata_log import KRaftVersionFeature, Voter, VoterEndpoint
 
 
-class VoterKey(NamedTuple):
+class ReplicaKey(NamedTuple):
     """A replica of the metadata log. `directory` is NO_ID if it is not known."""
 
     id: int
     directory: bytes = NO_ID
 
 
-NOBODY = VoterKey(-1)
+NOBODY = ReplicaKey(-1)
 
 
-def voter_record(key: VoterKey, endpoints: Sequence[VoterEndpoint] = ()) -> Voter:
+def voter_record(key: ReplicaKey, endpoints: Sequence[VoterEndpoint] = ()) -> Voter:
     return Voter(
         voter_id=key.id,
         voter_directory_id=key.directory,
@@ -33,12 +33,12 @@ def voter_record(key: VoterKey, endpoints: Sequence[VoterEndpoint] = ()) -> Vote
     )
 
 
-class Voters:
+class VoterSet:
     """One set of voters, in the order of their IDs. Without `directories` (kraft.version 0) only IDs are compared.
     `records` are the voters as the log has them, with their endpoints, which are empty where nobody knows them."""
 
     def __init__(
-        self, keys: Iterable[VoterKey] = (), *, directories: bool = True, records: Iterable[Voter] = ()
+        self, keys: Iterable[ReplicaKey] = (), *, directories: bool = True, records: Iterable[Voter] = ()
     ) -> None:
         self.keys = tuple(sorted(keys))
         self.directories = directories
@@ -49,42 +49,42 @@ class Voters:
         assert len(self._by_id) == len(self.keys), self.keys
 
     @classmethod
-    def of(cls, records: Iterable[Voter]) -> "Voters":
+    def of(cls, records: Iterable[Voter]) -> "VoterSet":
         """The set that a VotersRecord has."""
         found = list(records)
-        return cls([VoterKey(voter.voter_id, voter.voter_directory_id) for voter in found], records=found)
+        return cls([ReplicaKey(voter.voter_id, voter.voter_directory_id) for voter in found], records=found)
 
     def __repr__(self) -> str:
-        return f"Voters({', '.join(map(str, self.ids))})"
+        return f"VoterSet({', '.join(map(str, self.ids))})"
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __iter__(self) -> Iterator[VoterKey]:
+    def __iter__(self) -> Iterator[ReplicaKey]:
         return iter(self.keys)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Voters) and (self.keys, self.directories) == (other.keys, other.directories)
+        return isinstance(other, VoterSet) and (self.keys, self.directories) == (other.keys, other.directories)
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __contains__(self, key: VoterKey) -> bool:
+    def __contains__(self, key: ReplicaKey) -> bool:
         known = self._by_id.get(key.id)
         return known is not None and (not self.directories or known.directory == key.directory)
 
-    def key_of(self, voter_id: int) -> VoterKey:
+    def key_of(self, voter_id: int) -> ReplicaKey:
         """The voter's key; NOBODY for other IDs."""
         return self._by_id.get(voter_id, NOBODY)
 
     def record_of(self, voter_id: int) -> Voter | None:
         return next((record for record in self.records if record.voter_id == voter_id), None)
 
-    def changed(self, record: Voter) -> "Voters":
+    def changed(self, record: Voter) -> "VoterSet":
         """The set with this voter, who may be in it already."""
-        return Voters.of([*self.without(record.voter_id).records, record])
+        return VoterSet.of([*self.without(record.voter_id).records, record])
 
-    def without(self, voter_id: int) -> "Voters":
-        return Voters.of([record for record in self.records if record.voter_id != voter_id])
+    def without(self, voter_id: int) -> "VoterSet":
+        return VoterSet.of([record for record in self.records if record.voter_id != voter_id])
 
     @property
     def majority(self) -> int:
@@ -144,5 +144,5 @@ class History(Generic[Value]):
         del self._offsets[kept:], self._values[kept:]
 
 
-class VoterHistory(History[Voters]):
+class VoterSetHistory(History[VoterSet]):
     """The voter sets of one log."""

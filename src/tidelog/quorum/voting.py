@@ -21,10 +21,10 @@ from tidelog.quorum.election import LogEnd, may_grant_pre_vote, may_grant_vote
 from tidelog.quorum.options import DEFAULTS, Options
 from tidelog.quorum.outbox import VOTES, Asked, Outbox
 from tidelog.quorum.replica import Replica
-from tidelog.quorum.requests import Message, Standing
+from tidelog.quorum.requests import LeaderAndEpoch, Message
 from tidelog.quorum.state_file import FILE_NAME, ElectionState, format_state
 from tidelog.quorum.states import (
-    FOLLOWING,
+    TRANSITIONS,
     Candidate,
     Follower,
     Leader,
@@ -34,7 +34,7 @@ from tidelog.quorum.states import (
     Tally,
     Unattached,
 )
-from tidelog.quorum.voters import NOBODY, VoterKey, Voters
+from tidelog.quorum.voters import NOBODY, ReplicaKey, VoterSet
 from tidelog.wire.messages.cluster import quorum_elections as elections
 
 RANK_MS = 50
@@ -53,7 +53,7 @@ class Voting:
 
     def __init__(
         self,
-        me: VoterKey,
+        me: ReplicaKey,
         cluster_id: str,
         replica: Replica,
         state: ElectionState,
@@ -95,7 +95,7 @@ class Voting:
         return self.election.epoch
 
     @property
-    def voters(self) -> Voters:
+    def voters(self) -> VoterSet:
         return self.replica.voters.latest
 
     @property
@@ -123,13 +123,13 @@ class Voting:
     def voted_for_me(self) -> bool:
         return self.election.voted == self._key_of(self.me.id, self.me.directory)
 
-    def _key_of(self, node: int, directory: bytes) -> VoterKey:
+    def _key_of(self, node: int, directory: bytes) -> ReplicaKey:
         """The node's key as votes have it: before kraft.version 1 without its directory."""
-        return VoterKey(node, directory) if self.voters.directories else VoterKey(node)
+        return ReplicaKey(node, directory) if self.voters.directories else ReplicaKey(node)
 
     @property
-    def standing(self) -> Standing:
-        return Standing(self.election.leader, self.epoch)
+    def standing(self) -> LeaderAndEpoch:
+        return LeaderAndEpoch(self.election.leader, self.epoch)
 
     @property
     def strangers(self) -> list[int]:
@@ -166,7 +166,7 @@ class Voting:
 
     def _become(self, state: State, now: Time) -> None:
         before = self.state
-        assert type(state) in FOLLOWING[type(before)], (before, state)
+        assert type(state) in TRANSITIONS[type(before)], (before, state)
         self.state = state
         self._outbox.event(
             "quorum.state", node=self.me.id, state=type(state).__name__, epoch=self.epoch, leader=self.election.leader
@@ -176,7 +176,7 @@ class Voting:
     def _entered(self, before: State, now: Time) -> None:
         """The state is another one now."""
 
-    def _change(self, *, epoch: int | None = None, leader: int = NO_LEADER, voted: VoterKey | None = None) -> None:
+    def _change(self, *, epoch: int | None = None, leader: int = NO_LEADER, voted: ReplicaKey | None = None) -> None:
         """Change what must be durable before the next message."""
         if epoch is not None and epoch > self.epoch:
             self.election = ElectionState(epoch)
@@ -215,7 +215,7 @@ class Voting:
         self._change(epoch=epoch, leader=leader)
         self._become(Follower(leader, now.mono + self.options.fetch_timeout_ms), now)
 
-    def _learn(self, standing: Standing, now: Time) -> None:
+    def _learn(self, standing: LeaderAndEpoch, now: Time) -> None:
         """Who leads in which epoch, by what another node sent."""
         leader, epoch = standing
         if epoch < self.epoch:
@@ -332,7 +332,7 @@ class Voting:
             self._become(Unattached(now.mono + (self._election_timeout() if self.stands else 0)), now)
             return
         preferred = [self.voters.key_of(voter) for voter in state.candidates if voter in self.voters.ids]
-        for voter in sorted(state.untold):
+        for voter in sorted(state.unacknowledged):
             about = ("end", voter, self.epoch)
             if about not in self._retry_at:
                 self._outbox.ask(voter, requests.end_request(self._cluster_id, self.standing, preferred), VOTES, about)
@@ -396,7 +396,7 @@ class Voting:
     def _epoch_begun(self, request: elections.BeginQuorumEpochRequest, partition: Any, now: Time) -> ErrorCode:
         code = self._check_voter(partition.leader_epoch, partition.leader_id)
         if code == ErrorCode.NONE:
-            self._learn(Standing(partition.leader_id, partition.leader_epoch), now)
+            self._learn(LeaderAndEpoch(partition.leader_id, partition.leader_epoch), now)
             if isinstance(self.state, Prospective) and self.election.leader == partition.leader_id:
                 self._follow(partition.leader_id, self.epoch, now)
             if not self._is_me(request.voter_id, partition.voter_directory_id):
@@ -406,7 +406,7 @@ class Voting:
     def _epoch_ended(self, partition: Any, now: Time) -> ErrorCode:
         code = self._check_voter(partition.leader_epoch, partition.leader_id)
         if code == ErrorCode.NONE:
-            self._learn(Standing(partition.leader_id, partition.leader_epoch), now)
+            self._learn(LeaderAndEpoch(partition.leader_id, partition.leader_epoch), now)
             if isinstance(self.state, Follower) and self.state.leader == partition.leader_id:
                 self._leader_left(self.state)
                 preferred = [candidate.candidate_id for candidate in partition.preferred_candidates]

@@ -13,7 +13,7 @@ from tidelog.node.node import Node
 from tidelog.node.quorum.setup import QuorumSetup
 from tidelog.partition.truncation import KIP_320, Generation
 from tidelog.ports import Create
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.checks.coordinators import CoordinatorLoads
 from tidelog.sim.checks.replica import Replica
 from tidelog.sim.checks.suite import Suite, partitions_of
@@ -107,7 +107,7 @@ class Cluster:
             CLUSTER_ID,
             f"{folder}/__cluster_metadata-0",
             host.disk.directory_id(folder),
-            Voters(VoterKey(number, directory) for number, directory in self._directories.items()),
+            VoterSet(ReplicaKey(number, directory) for number, directory in self._directories.items()),
             {
                 number: Endpoint(CONTROLLER_LISTENER, "PLAINTEXT", name, CONTROLLER_PORT)
                 for number, name in names.items()

@@ -18,7 +18,7 @@ from tidelog.node.quorum.member import (
 )
 from tidelog.node.quorum.setup import QuorumSetup
 from tidelog.ports import StoreResult
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.quorum.machines import CLUSTER_ID, FOLDER, World
 from tidelog.wire.messages.cluster.features import ApiVersionsRequest, ApiVersionsResponse
@@ -111,8 +111,8 @@ class MemberWorld(World):
     """Started with its voters; `session` starts another machine."""
 
     def __init__(self, random=None, **setup):
-        keys = [VoterKey(number, bytes([7, number]) * 8) for number in range(VOTERS + SESSIONS)]
-        super().__init__(random or Random(1), len(keys), Voters(keys[:VOTERS]), keys)
+        keys = [ReplicaKey(number, bytes([7, number]) * 8) for number in range(VOTERS + SESSIONS)]
+        super().__init__(random or Random(1), len(keys), VoterSet(keys[:VOTERS]), keys)
         self.setup = setup
         self.endpoints = {}
         """Where machines say that they are reached."""

@@ -28,7 +28,7 @@ from tidelog.model import Endpoint, Time
 from tidelog.node.node import Node
 from tidelog.node.quorum.setup import QuorumSetup
 from tidelog.ports import Create
-from tidelog.quorum.voters import VoterKey, Voters, voter_record
+from tidelog.quorum.voters import ReplicaKey, VoterSet, voter_record
 from tidelog.sim.carry import read_part
 from tidelog.sim.disk import SimDisk
 from tidelog.wire.messages.cluster.metadata_log import VoterEndpoint
@@ -70,9 +70,9 @@ class Process:
             CLUSTER_ID,
             f"{FOLDER}/__cluster_metadata-0",
             cluster.directories[number],
-            Voters.of(
+            VoterSet.of(
                 voter_record(
-                    VoterKey(each, directory(each)),
+                    ReplicaKey(each, directory(each)),
                     [VoterEndpoint(name="CONTROLLER", host=f"host-{each}", port=PORTS["CONTROLLER"])],
                 )
                 for each in voters
@@ -195,7 +195,7 @@ class QuorumCluster:
     process = Process
     most_spins = 2_000
     bootstrap_only: ClassVar = {
-        "voters": Voters(directories=False),
+        "voters": VoterSet(directories=False),
         "endpoints": {},
         "bootstrap": (Endpoint("CONTROLLER", "", "host-0", PORTS["CONTROLLER"]),),
     }

@@ -6,7 +6,7 @@ from tests.node.quorum.quorum_cluster import WALL, QuorumCluster, directory
 from tidelog.errors import ErrorCode
 from tidelog.quorum.describing import OBSERVED_FOR_MS, describe
 from tidelog.quorum.states import Progress
-from tidelog.quorum.voters import VoterKey
+from tidelog.quorum.voters import ReplicaKey
 from tidelog.wire.messages.cluster.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
 
 
@@ -30,12 +30,12 @@ def asked(cluster, number, wanted):
 def test_the_leader_describes_voters_and_observers(cluster):
     leader = cluster.controller()
     machine = cluster.nodes[leader].quorum.machine
-    seen, gone = VoterKey(7, bytes(16)), VoterKey(8, bytes(16))
+    seen, gone = ReplicaKey(7, bytes(16)), ReplicaKey(8, bytes(16))
     now = cluster.now.mono
     machine.state.replicas |= {
         seen: Progress(3, now - 1_000, now - 2_000),
         gone: Progress(3, now - OBSERVED_FOR_MS - 1, now),
-        VoterKey((leader + 1) % 3, bytes(16)): Progress(1, now, now),
+        ReplicaKey((leader + 1) % 3, bytes(16)): Progress(1, now, now),
     }
     response = asked(cluster, leader, request())
     (partition,) = response.topics[0].partitions

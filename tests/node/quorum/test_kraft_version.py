@@ -8,7 +8,7 @@ from tidelog.config.feature_levels import KRAFT_VERSION
 from tidelog.errors import ErrorCode
 from tidelog.log.names import METADATA_TOPIC
 from tidelog.quorum.state_file import FILE_NAME, load_state
-from tidelog.quorum.voters import VoterKey, Voters, voter_record
+from tidelog.quorum.voters import ReplicaKey, VoterSet, voter_record
 from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages import SCHEMAS
 from tidelog.wire.messages.cluster.features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -17,14 +17,14 @@ from tidelog.wire.messages.cluster.quorum_voters import RemoveRaftVoterRequest
 
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 FOLDER = f"/data/{METADATA_TOPIC}-0"
-KEYS = [VoterKey(number) for number in range(3)]
+KEYS = [ReplicaKey(number) for number in range(3)]
 
 
 def place(number):
     return [VoterEndpoint(name="CONTROLLER", host=f"host-{number}", port=PORTS["CONTROLLER"])]
 
 
-STATIC = Voters(KEYS, directories=False, records=[voter_record(key, place(key.id)) for key in KEYS])
+STATIC = VoterSet(KEYS, directories=False, records=[voter_record(key, place(key.id)) for key in KEYS])
 
 
 def update(level, kind=UPGRADE, *, validate_only=False):

@@ -5,7 +5,7 @@ from tests.node.quorum.quorum_cluster import QuorumCluster, directory
 from tidelog.controller import journal, tree
 from tidelog.model import NO_EPOCH
 from tidelog.ports import Create, Delete, Read, StoreResult, Write
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.disk import NO_ROOM
 from tidelog.sim.faults import Fault
 
@@ -130,7 +130,9 @@ def test_one_voter_is_a_quorum():
 
 def test_a_node_with_a_replaced_disk_does_not_keep_the_session_of_the_old_one_alive():
     """It fetches with the same number, and waited for the end of the session for ever."""
-    cluster = QuorumCluster(4, setup={"voters": Voters(VoterKey(each, directory(each)) for each in range(3))}).start()
+    cluster = QuorumCluster(
+        4, setup={"voters": VoterSet(ReplicaKey(each, directory(each)) for each in range(3))}
+    ).start()
     cluster.settle()
     cluster.kill(3)
     cluster.replace_disk(3)

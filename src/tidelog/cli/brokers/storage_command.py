@@ -8,7 +8,7 @@ import click
 from tidelog.cli.options import CommandFailed, at_most_one
 
 if TYPE_CHECKING:
-    from tidelog.config.quorum import Quorum
+    from tidelog.config.quorum import QuorumConfig
 
 CONFIG = click.option(
     "--config",
@@ -69,17 +69,17 @@ def info(file: Path) -> None:
 @click.option("--initial-controllers", "-I", help="The first controllers, as ID@HOST:PORT:DIRECTORY,…")
 def format_(file: Path, **given: Any) -> None:
     """Format the directories of a node."""
-    from tidelog.cli.brokers.storage_format import Request, format_directories
+    from tidelog.cli.brokers.storage_format import FormatRequest, format_directories
     from tidelog.cli.security.given_users import given_users
 
     at_most_one(given, ("standalone", "no-initial-controllers", "initial-controllers"))
     quorum, folders = load(file)
     given["users"] = given_users(given["users"])
-    for line in format_directories(quorum, folders, Request(**given)):
+    for line in format_directories(quorum, folders, FormatRequest(**given)):
         click.echo(line)
 
 
-def load(file: Path) -> "tuple[Quorum, list[str]]":
+def load(file: Path) -> "tuple[QuorumConfig, list[str]]":
     """The quorum of the node with this file, and the node's directories."""
     from tidelog.config.quorum import quorum_of
     from tidelog.shell.broker import load_config

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tidelog.cli.options import CommandFailed
 from tidelog.config import feature_levels
-from tidelog.config.quorum import Quorum
+from tidelog.config.quorum import QuorumConfig
 from tidelog.errors import DiskFailed, InvalidOption
 from tidelog.log.checkpoints import MetaProperties
 from tidelog.model import NO_ID
@@ -31,7 +31,7 @@ _NO_CONTROLLERS = (
 )
 
 
-class Request(NamedTuple):
+class FormatRequest(NamedTuple):
     """The command line of `format`."""
 
     cluster_id: str
@@ -106,7 +106,7 @@ def _contradictions(found: Directories) -> list[str]:
 # format
 
 
-def format_directories(quorum: Quorum, folders: Sequence[str], request: Request) -> Iterator[str]:
+def format_directories(quorum: QuorumConfig, folders: Sequence[str], request: FormatRequest) -> Iterator[str]:
     """Format the directories that are not; yields the lines of output. CommandFailed or InvalidOption if the request
     contradicts itself or what is there; then nothing is written."""
     if not request.cluster_id:
@@ -128,7 +128,7 @@ def format_directories(quorum: Quorum, folders: Sequence[str], request: Request)
     yield from _write(quorum, request.cluster_id, found.empty, voters, levels, request.users)
 
 
-def _voters(quorum: Quorum, request: Request) -> tuple[InitialVoter, ...] | None:
+def _voters(quorum: QuorumConfig, request: FormatRequest) -> tuple[InitialVoter, ...] | None:
     """The first controllers, None where options fix them or none is named."""
     if quorum.voters:
         if request.standalone or request.initial_controllers is not None:
@@ -145,7 +145,7 @@ def _voters(quorum: Quorum, request: Request) -> tuple[InitialVoter, ...] | None
     return None
 
 
-def _check(found: Directories, quorum: Quorum, request: Request) -> Iterator[str]:
+def _check(found: Directories, quorum: QuorumConfig, request: FormatRequest) -> Iterator[str]:
     """CommandFailed if a directory is of another node or cluster, or formatted where it must not be."""
     for folder, formatted in found.formatted.items():
         meta = formatted.meta
@@ -164,7 +164,7 @@ def _check(found: Directories, quorum: Quorum, request: Request) -> Iterator[str
         raise CommandFailed("No available log directories to format.")
 
 
-def _name_controllers(quorum: Quorum, meta: MetaProperties, voters: tuple[InitialVoter, ...]) -> Iterator[str]:
+def _name_controllers(quorum: QuorumConfig, meta: MetaProperties, voters: tuple[InitialVoter, ...]) -> Iterator[str]:
     """A broker's directory from before the cluster had a quorum is formatted, but names no controllers yet."""
     folder = quorum.metadata_folder
     if Path(folder, METADATA_FOLDER).exists():
@@ -188,7 +188,7 @@ def _put(folder: str, files: Mapping[str, bytes]) -> None:
 
 
 def _write(
-    quorum: Quorum,
+    quorum: QuorumConfig,
     cluster_id: str,
     folders: Sequence[str],
     voters: tuple[InitialVoter, ...] | None,

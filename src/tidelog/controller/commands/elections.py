@@ -130,9 +130,14 @@ def _log_end_request(partitions: Iterable[Partition]) -> OffsetForLeaderEpochReq
 def judge(term: ControllerTerm, partition: Partition, *, unclean: bool = False) -> Election:
     """Rule 8 for one partition, unclean if its topic's configuration or the caller allows it. If a member counts that
     is shutting down, `elect` waits for it even then: it lost nothing, and an unclean election would lose records."""
-    cluster, least = term.cluster, term.least(partition)
+    cluster, min_in_sync = term.cluster, term.min_in_sync(partition)
     election = elect(
-        partition.state, partition.replicas, cluster.lives, offline=partition.offline, unclean=unclean, least=least
+        partition.state,
+        partition.replicas,
+        cluster.lives,
+        offline=partition.offline,
+        unclean=unclean,
+        min_in_sync=min_in_sync,
     )
     state = election.state or partition.state
     if state.leader != NO_LEADER or unclean or election.candidates:
@@ -186,7 +191,7 @@ def elect_most_complete(term: ControllerTerm, logs: LogEnds, partitions: Sequenc
         candidates = judge(term, partition).candidates
         if candidates and logs.is_known(partition, candidates):
             known, lives = logs.known[partition], term.cluster.lives
-            state = elect_by_logs(partition.state, partition.replicas, lives, known, term.least(partition))
+            state = elect_by_logs(partition.state, partition.replicas, lives, known, term.min_in_sync(partition))
             changes[partition] = state
             logs.set(term, partition, ())
     yield from term.commit(list(changes.items()), "most complete log")

@@ -147,9 +147,9 @@ def _check(term: ControllerTerm, update: FeatureUpdateKey, current: int, propose
         raise _invalid(update, "Can't downgrade the version of this feature.")
     if level < current and name == TREE.name:
         raise _invalid(update, "Refusing to perform the requested downgrade because it might delete metadata.")
-    for needed, least in NEEDS.get(name, {}).items() if level else ():
-        if proposed.get(needed, 0) < least:
-            why = f"{name} could not be set to {level} because it depends on {needed} level {least}"
+    for needed, needed_level in NEEDS.get(name, {}).items() if level else ():
+        if proposed.get(needed, 0) < needed_level:
+            why = f"{name} could not be set to {level} because it depends on {needed} level {needed_level}"
             raise _invalid(update, why)
 
 

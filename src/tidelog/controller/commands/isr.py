@@ -84,7 +84,7 @@ def _decide(
     # The controller's order: the epochs recorded are those of the registrations, which the request was checked against.
     isr = tuple(member.broker_id for member in proposed.new_isr_with_epochs)
     after = state._replace(isr=isr, isr_epochs=tuple(lives[member].epoch for member in isr))
-    changes[partition] = with_elr(state, after, partition.replicas, lives, term.least(partition))
+    changes[partition] = with_elr(state, after, partition.replicas, lives, term.min_in_sync(partition))
     return ErrorCode.NONE, partition
 
 

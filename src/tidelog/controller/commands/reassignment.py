@@ -86,7 +86,7 @@ def find(term: ControllerTerm, topic: str, index: int) -> Partition:
 def _cancelled(term: ControllerTerm, partition: Partition) -> Move:
     if not partition.is_moving:
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
-    move = reverted(partition, term.cluster.lives, term.least(partition))
+    move = reverted(partition, term.cluster.lives, term.min_in_sync(partition))
     if move is None and term.topic_config(partition.topic.name).unclean_leader_election_enable:
         move = reverted_uncleanly(partition, term.cluster.lives)
         if move is not None:
@@ -109,7 +109,7 @@ def planned_move(
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     if partition.target == tuple(target):
         return None
-    move = begun(partition, target, term.cluster.lives, term.least(partition))
+    move = begun(partition, target, term.cluster.lives, term.min_in_sync(partition))
     if move is None:
         raise _invalid(f"None of the replicas that {partition.topic.name}:{partition.index} would keep is in sync.")
     return move
@@ -211,7 +211,7 @@ def finish_moves(term: ControllerTerm, deletions: Deletions) -> Steps[None]:
     """End the moves whose whole target is in sync."""
     arrived, term.arrived = term.arrived, {}
     current, lives = term.cluster.current(arrived), term.cluster.lives
-    moves = [move for p in current if (move := ended(p, lives, term.least(p))) is not None]
+    moves = [move for p in current if (move := ended(p, lives, term.min_in_sync(p))) is not None]
     if not moves:
         return
     replicas = {move.partition: move.partition.replicas for move in moves}

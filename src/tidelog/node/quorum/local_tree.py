@@ -13,7 +13,7 @@ from tidelog.quorum import snapshots
 from tidelog.quorum.records import Decoded, SessionOpened, TreeChanges, decode
 from tidelog.quorum.replica import Replica
 from tidelog.quorum.snapshots import SnapshotId
-from tidelog.quorum.tree import Applied, Picture, Tree, Watches
+from tidelog.quorum.tree import Applied, Tree, TreeImage, Watches
 from tidelog.wire.records import records
 
 READ_BYTES = 262_144
@@ -37,7 +37,7 @@ class Due(NamedTuple):
     """A snapshot that should be made."""
 
     end_offset: int
-    picture: Picture
+    picture: TreeImage
     last_timestamp: int
 
 

@@ -38,7 +38,7 @@ from tidelog.quorum.replica import Replica, config_of
 from tidelog.quorum.requests import NODE_ENDPOINTS, only_partition
 from tidelog.quorum.state_file import check_voters, load_state
 from tidelog.quorum.states import Leader
-from tidelog.quorum.voters import VoterKey
+from tidelog.quorum.voters import ReplicaKey
 from tidelog.wire.messages.cluster.describe_quorum import DescribeQuorumRequest
 from tidelog.wire.messages.cluster.features import ApiVersionsRequest
 from tidelog.wire.messages.cluster.metadata_write import MetadataWriteRequest, MetadataWriteResponse
@@ -207,7 +207,7 @@ class QuorumMember:
         replica = Replica.open(self._disk, setup.folder, setup.voters, config_of(setup.segment_bytes), now)
         check_voters(self._disk, setup.folder, replica.voters.latest)
         self.machine = Quorum(
-            VoterKey(self._broker_id, setup.directory),
+            ReplicaKey(self._broker_id, setup.directory),
             setup.cluster_id,
             replica,
             state,
@@ -236,7 +236,7 @@ class QuorumMember:
             return
         self._give(now, self.machine.request, token, request)
         if isinstance(request, FetchRequest) and (partition := only_partition(request)) is not None:
-            self._renew(VoterKey(request.replica_state.replica_id, partition.replica_directory_id), now)
+            self._renew(ReplicaKey(request.replica_state.replica_id, partition.replica_directory_id), now)
 
     def answered(self, owner: str, token: int, response: Any, now: Time) -> None:
         """The answer to a request of this node; None if it cannot come."""
@@ -578,7 +578,7 @@ class QuorumMember:
             machine.append(values, now)
             self._carry_out()
 
-    def _renew(self, replica: VoterKey, now: Time) -> None:
+    def _renew(self, replica: ReplicaKey, now: Time) -> None:
         machine = self.machine
         assert machine is not None
         if self._office.epoch == NO_OFFICE or not isinstance(machine.state, Leader):

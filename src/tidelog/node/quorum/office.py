@@ -13,7 +13,7 @@ from tidelog.ports import Change
 from tidelog.quorum.leases import Leases
 from tidelog.quorum.records import NO_SESSION, SessionEnded, SessionOpened, TreeChanges, encode
 from tidelog.quorum.tree import Tree
-from tidelog.quorum.voters import VoterKey
+from tidelog.quorum.voters import ReplicaKey
 
 LEASE_OVER, GONE, STOPPED = "lease over", "process gone", "stopped"
 
@@ -57,7 +57,7 @@ class Office:
     def ended(self, session: int) -> None:
         self._leases.drop(session)
 
-    def fetched(self, found: Tree, replica: VoterKey, now: int) -> None:
+    def fetched(self, found: Tree, replica: ReplicaKey, now: int) -> None:
         """The broker fetches the metadata log. A node with this number and another directory, as after a disk was
         replaced, is not the one whose session it is, and waits for its end."""
         session = found.session_of(replica.id)

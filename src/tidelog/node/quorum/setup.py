@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tidelog.model import Endpoint
 from tidelog.ports import Change
 from tidelog.quorum.options import DEFAULTS, Options
-from tidelog.quorum.voters import Voters
+from tidelog.quorum.voters import VoterSet
 from tidelog.wire.messages.cluster.metadata_log import VoterEndpoint
 
 
@@ -21,7 +21,7 @@ class QuorumSetup(NamedTuple):
     cluster_id: str
     folder: str
     directory: bytes
-    voters: Voters
+    voters: VoterSet
     endpoints: Mapping[int, Endpoint]
     listener: str = "CONTROLLER"
     bootstrap: Sequence[Endpoint] = ()

@@ -22,7 +22,7 @@ from tidelog.ports import Create
 from tidelog.quorum import snapshots
 from tidelog.quorum.formatting import BOOTSTRAP, METADATA_FOLDER
 from tidelog.quorum.options import Options
-from tidelog.quorum.voters import VoterKey, Voters, voter_record
+from tidelog.quorum.voters import ReplicaKey, VoterSet, voter_record
 from tidelog.security import scram
 from tidelog.shell.disk import OsDisk
 from tidelog.shell.log_dir_lock import CannotStart
@@ -101,7 +101,7 @@ class QuorumNode:
             snapshot_ms=config.metadata_log_max_snapshot_interval_ms,
         )
 
-    def _voters(self) -> tuple[Voters, dict[int, Endpoint]]:
+    def _voters(self) -> tuple[VoterSet, dict[int, Endpoint]]:
         """The fixed voters of the options, or those that the directory was formatted with. A node that was formatted
         with neither learns from the log who votes."""
         chosen = self._options
@@ -110,14 +110,14 @@ class QuorumNode:
             return _static(fixed), fixed
         found = voters_of(self.folder)
         if not found:
-            return Voters(directories=False), {}
+            return VoterSet(directories=False), {}
         endpoints = {
             each.voter_id: controller_endpoint(chosen.listener, place.host, place.port)
             for each in found
             for place in each.endpoints
             if place.name.upper() == chosen.listener
         }
-        return Voters.of(found), endpoints
+        return VoterSet.of(found), endpoints
 
     def _bootstrap(self) -> list[Endpoint]:
         """The bootstrap servers but this node: whoever answers names the leader."""
@@ -125,12 +125,12 @@ class QuorumNode:
         return [controller_endpoint(chosen.listener, *each) for each in chosen.bootstrap if each != chosen.own]
 
 
-def _static(fixed: Mapping[int, Endpoint]) -> Voters:
+def _static(fixed: Mapping[int, Endpoint]) -> VoterSet:
     records = [
-        voter_record(VoterKey(node), [VoterEndpoint(name=place.listener, host=place.host, port=place.port)])
+        voter_record(ReplicaKey(node), [VoterEndpoint(name=place.listener, host=place.host, port=place.port)])
         for node, place in fixed.items()
     ]
-    return Voters(map(VoterKey, fixed), directories=False, records=records)
+    return VoterSet(map(ReplicaKey, fixed), directories=False, records=records)
 
 
 def voters_of(folder: str) -> Sequence[Voter]:

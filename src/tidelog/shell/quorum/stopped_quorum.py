@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from tidelog.config.quorum import Quorum
+from tidelog.config.quorum import QuorumConfig
 from tidelog.controller import tree as paths
 from tidelog.errors import CorruptLog, DiskFailed
 from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta_properties
@@ -28,7 +28,7 @@ from tidelog.quorum.replica import Replica, config_of
 from tidelog.quorum.snapshots import QuorumState, SnapshotId
 from tidelog.quorum.state_file import FILE_NAME, ElectionState, format_state, load_state
 from tidelog.quorum.tree import Tree, Watches
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
 from tidelog.shell.log_dir_lock import CannotStart
 from tidelog.shell.quorum import quorum_folders
@@ -47,11 +47,11 @@ class StoppedNode(NamedTuple):
 
     metadata: str
     folders: Sequence[str]
-    quorum: Quorum | None = None
+    quorum: QuorumConfig | None = None
     static: Sequence[int] = ()
 
 
-def node_of(quorum: Quorum, folders: Sequence[str]) -> StoppedNode:
+def node_of(quorum: QuorumConfig, folders: Sequence[str]) -> StoppedNode:
     """The node with these options."""
     metadata = str(Path(quorum.metadata_folder).absolute())
     static = [each.node_id for each in quorum.voters]
@@ -113,8 +113,8 @@ class _Found(NamedTuple):
     """The replica of one node, whose log ends at `end`."""
 
     end: LogEnd
-    key: VoterKey
-    voters: Voters
+    key: ReplicaKey
+    voters: VoterSet
     tree: Tree
 
 
@@ -149,8 +149,8 @@ def _replica(node: StoppedNode) -> _Found:
         folder = f"{copy}/{METADATA_FOLDER}"
         try:
             shutil.copytree(f"{node.metadata}/{METADATA_FOLDER}", folder)
-            static = Voters(map(VoterKey, node.static), directories=False)
-            first = static if node.static else Voters.of(voters_of(copy))
+            static = VoterSet(map(ReplicaKey, node.static), directories=False)
+            first = static if node.static else VoterSet.of(voters_of(copy))
             load_state(OsDisk([copy]), folder)
             replica = Replica.open(OsDisk([copy]), folder, first, config_of(), START)
             replica.raise_high_watermark(replica.end)
@@ -158,7 +158,7 @@ def _replica(node: StoppedNode) -> _Found:
             replica.close()
         except (CorruptLog, CannotStart, DiskFailed, OSError) as error:
             raise TreeError(f"{str(error).replace(copy, node.metadata).rstrip('.')}.") from None
-    return _Found(replica.log_end, VoterKey(meta.node_id, meta.directory_id or b""), replica.voters.latest, content)
+    return _Found(replica.log_end, ReplicaKey(meta.node_id, meta.directory_id or b""), replica.voters.latest, content)
 
 
 def _applied(replica: Replica) -> Tree:

@@ -274,7 +274,7 @@ class Ghosts:
         """Whether the broker lives in exactly the recorded life."""
         return self.epochs.get(broker, NO_EPOCH - 1) == recorded
 
-    def least(self, topic: str) -> int:
+    def min_in_sync(self, topic: str) -> int:
         """The `min.insync.replicas` that eligible leader replicas depend on."""
         given = self.overrides.get(topic, {}).get(MIN_INSYNC_REPLICAS) or self.defaults.get(MIN_INSYNC_REPLICAS)
         return int(given or 1)

@@ -81,7 +81,7 @@ def check_tree(ghosts: Ghosts, name: TopicPartition, before: LeadershipState | N
     assert state.isr or state.leader == NO_LEADER, f"I32: {name} is led with an empty ISR: {state}"
     assert not set(state.elr) & set(state.isr), f"I46: {name} has eligible replicas in sync: {state}"
     assert {*state.elr, *state.last_known} <= set(replicas), f"I46: {name} has unassigned eligible replicas: {state}"
-    enough = len(state.isr) >= min(ghosts.least(name.topic), len(replicas))
+    enough = len(state.isr) >= min(ghosts.min_in_sync(name.topic), len(replicas))
     assert not enough or not state.elr, f"I46: {name} has eligible replicas though enough are in sync: {state}"
     assert state.leader == NO_LEADER or state.leader in state.isr, f"I14: {name} is led from outside its ISR: {state}"
     assert set(state.isr) <= set(replicas), f"I14: {name} has an unassigned broker in its ISR: {state}"

@@ -129,7 +129,7 @@ def _move(strike: Strike, name: TopicPartition) -> None:
 
 def _change_least(strike: Strike, name: TopicPartition) -> None:
     """Change the option and change it back, whatever happens meanwhile."""
-    now = strike.atlas.ghosts.least(name.topic)
+    now = strike.atlas.ghosts.min_in_sync(name.topic)
     for value, delay in ((strike.random.choice((1, 2)), 0), (now, strike.drawn(2 * SECOND, 6 * SECOND))):
         strike.later(delay, partial(_admin(strike).configure, name.topic, OPTION, str(value), _ignore))
 

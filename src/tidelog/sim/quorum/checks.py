@@ -33,8 +33,8 @@ from tidelog.quorum.records import Decoded, decode
 from tidelog.quorum.replica import Replica
 from tidelog.quorum.snapshots import SnapshotId, held
 from tidelog.quorum.states import Leader
-from tidelog.quorum.tree import Applied, Picture, Tree
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.tree import Applied, Tree, TreeImage
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.faults import SECOND
 from tidelog.sim.quorum.machines import FOLDER, Machine, World
 from tidelog.wire.messages.cluster.fetch_snapshot import FetchSnapshotPartition, FetchSnapshotRequest
@@ -72,7 +72,7 @@ class Seen(NamedTuple):
     end: int
     high_watermark: int
     voters_at: int
-    voters: Voters
+    voters: VoterSet
 
 
 def entries_in(content: bytes | bytearray) -> list[Entry]:
@@ -98,14 +98,14 @@ class Checks:
         self.world = world
         self.committed: list[Entry] = []
         self.ghost = Tree()
-        self.pictures: dict[int, Picture] = {0: self.ghost.picture()}
+        self.pictures: dict[int, TreeImage] = {0: self.ghost.picture()}
         """The tree as the committed records before an offset make it."""
         self.judged: Callable[[int, Decoded, Applied], None] = _ignore
         """Called for every committed record, with what it did."""
-        self.lost: dict[VoterKey, set[Entry]] = {}
+        self.lost: dict[ReplicaKey, set[Entry]] = {}
         """What the disks had that were replaced."""
         self.leaders: dict[int, int] = {}
-        self.votes: dict[tuple[VoterKey, int], VoterKey] = {}
+        self.votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._committed_in: list[int] = []
         """In which epoch each of these batches was committed."""
         self.elections = 0
@@ -249,7 +249,7 @@ class Checks:
         if len(holders) < quorum.voters.majority:
             raise Violation(f"I39: {last} of leader {quorum.me.id} is on the disks of {holders} only")
 
-    def has_all(self, voter: VoterKey, last: Entry) -> bool:
+    def has_all(self, voter: ReplicaKey, last: Entry) -> bool:
         """Whether this batch and all committed ones before are on the voter's disk, or in a snapshot there."""
         machine = self.world.machines[voter.id]
         is_lost = machine.key != voter or machine.is_rotten
@@ -293,7 +293,7 @@ class Checks:
         if isinstance(request, VoteRequest) and response.topics:
             asked, answer = request.topics[0].partitions[0], response.topics[0].partitions[0]
             if answer.vote_granted and not asked.pre_vote:
-                candidate = VoterKey(asked.replica_id, asked.replica_directory_id)
+                candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
                 self._note_vote(machine.key, asked.replica_epoch, candidate)
 
     def _note_given_out(self, machine: Machine, answer: PartitionData) -> None:
@@ -305,7 +305,7 @@ class Checks:
             raise Violation(f"I39: leader {machine.id} of epoch {epoch} gives out {given} after {before}")
         self._given_out[epoch] = given
 
-    def _note_vote(self, voter: VoterKey, epoch: int, candidate: VoterKey) -> None:
+    def _note_vote(self, voter: ReplicaKey, epoch: int, candidate: ReplicaKey) -> None:
         first = self.votes.setdefault((voter, epoch), candidate)
         if first != candidate:
             raise Violation(f"I34: {voter.id} voted for {first.id} and for {candidate.id} in epoch {epoch}")
@@ -331,7 +331,7 @@ class Checks:
                 if not same:
                     raise Violation(f"I36: two logs differ at or before offset {entry.offset} of epoch {entry.epoch}")
 
-    def check_survival(self, voters: Voters) -> None:
+    def check_survival(self, voters: VoterSet) -> None:
         """I43: what is on the disks after a power cut of all."""
         whole = [voter.id for voter in voters if not self.committed or self.has_all(voter, self.committed[-1])]
         if len(whole) < voters.majority:

@@ -5,7 +5,7 @@ from functools import partial
 
 from tidelog.effects import Event
 from tidelog.quorum.states import Leader
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.faults import KILL, MILLI, POWER, Fault
 from tidelog.sim.quorum.checks import Checks, whole_batches_of
 from tidelog.sim.quorum.machines import FOLDER, Machine, World
@@ -180,7 +180,7 @@ class Faults:
                 return False
         return True
 
-    def _sets(self) -> list[Voters]:
+    def _sets(self) -> list[VoterSet]:
         """The voter sets of all machines, as far as anybody knows."""
         return [m.quorum.voters if m.quorum is not None else m.last_voters for m in self.world.machines]
 
@@ -282,7 +282,7 @@ class Faults:
         return True
 
 
-def _addition(key: VoterKey, *, wait: bool) -> AddRaftVoterRequest:
+def _addition(key: ReplicaKey, *, wait: bool) -> AddRaftVoterRequest:
     return AddRaftVoterRequest(
         cluster_id=None,
         timeout_ms=2_000,
@@ -293,5 +293,5 @@ def _addition(key: VoterKey, *, wait: bool) -> AddRaftVoterRequest:
     )
 
 
-def _removal(key: VoterKey) -> RemoveRaftVoterRequest:
+def _removal(key: ReplicaKey) -> RemoveRaftVoterRequest:
     return RemoveRaftVoterRequest(cluster_id=None, voter_id=key.id, voter_directory_id=key.directory)

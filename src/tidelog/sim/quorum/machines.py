@@ -22,7 +22,7 @@ from tidelog.quorum.records import Decoded
 from tidelog.quorum.replica import Replica, config_of
 from tidelog.quorum.state_file import load_state
 from tidelog.quorum.tree import Applied
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.carry import read_part
 from tidelog.sim.disk import PowerCut, SimDisk
 from tidelog.sim.faults import MILLI, POWER, SECOND
@@ -60,8 +60,8 @@ class Machine:
 
     id: int
     disk: SimDisk
-    key: VoterKey
-    voters: Voters
+    key: ReplicaKey
+    voters: VoterSet
     quorum: Quorum | None = None
     life: int = 0
     is_off: bool = False
@@ -73,7 +73,7 @@ class Machine:
     offset: int = 0
     state: State | None = None
     """What was applied by this process."""
-    last_voters: Voters = field(default_factory=Voters)
+    last_voters: VoterSet = field(default_factory=VoterSet)
     """Those of its log when it last ran."""
     is_rotten: bool = False
     """Damage was done to what it had synced: it must not start with that."""
@@ -93,7 +93,7 @@ class World:
     response)` for every request and answer as it leaves."""
 
     def __init__(
-        self, random: Random, machines: int, voters: Voters, keys: Sequence[VoterKey], options: Options = DEFAULTS
+        self, random: Random, machines: int, voters: VoterSet, keys: Sequence[ReplicaKey], options: Options = DEFAULTS
     ) -> None:
         self.random = random
         self.options = options
@@ -272,8 +272,8 @@ class World:
         machine.is_rotten = False
         machine.wipes += 1
         machine.disk = SimDisk([ROOT], self.random)
-        machine.key = VoterKey(machine.id, bytes([machine.wipes, machine.id]) * 8)
-        machine.voters = Voters()
+        machine.key = ReplicaKey(machine.id, bytes([machine.wipes, machine.id]) * 8)
+        machine.voters = VoterSet()
 
     # effects
 

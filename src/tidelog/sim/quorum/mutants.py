@@ -25,7 +25,7 @@ from tidelog.quorum.snapshots import UNFINISHED, Incoming, Syncs
 from tidelog.quorum.state_file import ElectionState
 from tidelog.quorum.states import Leader, State
 from tidelog.quorum.voter_changes import VoterChanges
-from tidelog.quorum.voters import History, VoterKey, Voters
+from tidelog.quorum.voters import History, ReplicaKey, VoterSet
 
 
 class Mutant(NamedTuple):
@@ -74,7 +74,7 @@ def cut_everything(log: Replica, leader: EpochEnd) -> int:  # noqa: ARG001
     return 0
 
 
-def vote_again(state: State, election_state: ElectionState, key: VoterKey, candidate: LogEnd, own: LogEnd) -> bool:  # noqa: ARG001
+def vote_again(state: State, election_state: ElectionState, key: ReplicaKey, candidate: LogEnd, own: LogEnd) -> bool:  # noqa: ARG001
     """Every candidate with a complete log gets a vote."""
     return candidate >= own
 
@@ -91,7 +91,7 @@ def finish_unsynced(incoming: Incoming) -> Syncs:
     yield ()
 
 
-def count_lost_disks(state: Leader, voters: Voters) -> dict[int, int]:
+def count_lost_disks(state: Leader, voters: VoterSet) -> dict[int, int]:
     """What a voter's former disk had counts for its new one."""
     return {key.id: progress.end for key, progress in state.replicas.items() if key.id in voters.ids}
 

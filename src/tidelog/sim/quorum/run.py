@@ -12,7 +12,7 @@ from tidelog.ports import Change, Create, Delete, Write
 from tidelog.quorum.options import DEFAULTS
 from tidelog.quorum.records import NO_SESSION, TreeChanges, encode
 from tidelog.quorum.states import Leader
-from tidelog.quorum.voters import VoterKey, Voters
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.disk import PowerCut
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.quorum.checks import Checks, Violation
@@ -52,8 +52,8 @@ class Run:
         voters = random.choice((1, 3, 3, 3, 3, 5))
         observers = random.choice((0, 0, 1, 2))
         self.directories = random.random() < 0.7
-        keys = [VoterKey(n, bytes([7, n]) * 8 if self.directories else NO_ID) for n in range(voters + observers)]
-        self.voters = Voters(keys[:voters], directories=self.directories)
+        keys = [ReplicaKey(n, bytes([7, n]) * 8 if self.directories else NO_ID) for n in range(voters + observers)]
+        self.voters = VoterSet(keys[:voters], directories=self.directories)
         options = DEFAULTS._replace(
             snapshot_bytes=random.choice((150, 1_000, 1 << 20)),
             retention_bytes=random.choice((0, 2_000, 100 << 20)),
@@ -74,7 +74,7 @@ class Run:
             machine.rate = random.choice((1.0, 1.0, 0.95, 1.05))
             machine.offset = random.choice((0, 10**6, 10**9))
             if self.directories and machine.id >= voters:
-                machine.voters = Voters()  # it learns from the log who votes
+                machine.voters = VoterSet()  # it learns from the log who votes
         self.pace = random.choice((300, 1_500, 4_000, 10_000)) * MILLI
         self.silences = self.random.choice((0.0, 0.02, 0.1))
         self.written = 0
