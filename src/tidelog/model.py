@@ -47,6 +47,13 @@ def canonical_host(host: str) -> str:
     return str(address.ipv4_mapped or address)
 
 
+def is_any_address(host: str) -> bool:
+    """Whether a listener with this host opens all addresses of its machine: 0.0.0.0, ::, or none. On another machine it
+    means that one."""
+    found = canonical_host(host.strip("[]"))
+    return found == "::" or not found.strip("0.")
+
+
 class TopicPartition(NamedTuple):
     topic: str
     partition: int

@@ -171,6 +171,7 @@ def test_a_directory_that_cannot_be_written_is_one_sentence(node, tmp_path):
         (("-I", "1@one:9093"), {}, "'1@one:9093' is not a controller; expected ID@HOST:PORT:DIRECTORY"),
         (("-I", "1@one:x:JEXY6aqzQY-32P5TStzaFg"), {}, "is not a controller"),
         (("-I", "1@one:9093:xx"), {}, "'xx' is not the ID of a directory"),
+        (("-I", "1@0.0.0.0:9093:JEXY6aqzQY-32P5TStzaFg"), {}, "--initial-controllers: nobody can connect to 0.0.0.0; set"),
         (("-I", f"{VOTERS},{VOTERS}"), {}, "--initial-controllers has node 1 more than once"),
         (("-s", "-r", "3.3", "-S", "SCRAM-SHA-256=[name=a,password=b]"), {}, "SCRAM is only supported in metadata.version"),
         (("-s", "--cluster-id", ""), {}, "--cluster-id is empty"),

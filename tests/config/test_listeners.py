@@ -1,11 +1,14 @@
 """Listeners: what a broker opens, what it advertises to clients, and the brokers' own listener beside the clients'."""
 
+from socket import gethostname
+
 import pytest
 
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.listeners import advertised, bound, inter_broker_listener
+from tidelog.config.listeners import advertised, bound, inter_broker_listener, shown_by_controllers
 from tidelog.errors import InvalidOption
 from tidelog.model import Endpoint
+from tidelog.shell import hosting
 
 
 def test_brokers_get_a_listener_of_their_own_on_a_port_that_is_known_before():
@@ -74,3 +77,33 @@ def test_a_wrong_listener_is_refused(given, part):
     with pytest.raises(InvalidOption) as error:
         bound(BrokerConfig(given))
     assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [("0.0.0.0", []), ("", []), ("[::]", []), ("[0:0::0]", []), ("0", []), ("10.0.0.0", ["10.0.0.0"])],
+)
+def test_a_controller_does_not_say_that_it_is_reached_at_all_addresses(host, shown):
+    given = {
+        "listeners": f"PLAINTEXT://127.0.0.1:9092,CONTROLLER://{host}:9093",
+        "controller.listener.names": "CONTROLLER",
+    }
+    assert [each.host for each in shown_by_controllers(BrokerConfig(given))] == shown
+    named = {**given, "advertised.listeners": "CONTROLLER://h1:9093"}
+    assert [each.host for each in shown_by_controllers(BrokerConfig(named))] == ["h1"]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+def test_all_addresses_are_not_advertised(host):
+    with pytest.raises(
+        InvalidOption, match=r"advertised\.listeners: nobody can connect to PLAINTEXT://.*:9092; set the"
+    ):
+        advertised(BrokerConfig({"advertised.listeners": f"PLAINTEXT://{host}:9092"}))
+
+
+@pytest.mark.parametrize(
+    ("listener", "told"), [("PLAINTEXT://0.0.0.0:9092", ""), ("PLAINTEXT://h:9092", "PLAINTEXT://:9092")]
+)
+def test_a_broker_at_all_addresses_is_reached_by_the_name_of_its_machine(listener, told):
+    config = BrokerConfig({"listeners": listener} | ({"advertised.listeners": told} if told else {}))
+    assert hosting._advertised(config, [(bound(config)[0], None)])[0].host == gethostname()

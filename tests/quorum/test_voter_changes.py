@@ -101,6 +101,14 @@ def test_a_change_without_a_key_or_an_endpoint_is_invalid(request_):
     assert code_of(leader(), request_) == ErrorCode.INVALID_REQUEST
 
 
+def test_a_voter_at_all_addresses_is_not_added():
+    one = leader()
+    token = one.request(add(listeners=[Listener(name="CONTROLLER", host="0.0.0.0", port=9093)]))
+    one.settle()
+    assert one.answers[token].error_code == ErrorCode.INVALID_REQUEST
+    assert one.answers[token].error_message.startswith("Nobody can connect to the voter at 0.0.0.0:9093, which opens")
+
+
 def test_changes_are_refused_in_order():
     assert code_of(One(1), add()) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     one = leader(in_office=False)
@@ -267,6 +275,8 @@ def test_an_update_is_appended_if_the_set_has_other_endpoints():
     assert code_of(one, update_request("c", key(1), 0, endpoints)) == ErrorCode.FENCED_LEADER_EPOCH
     assert code_of(one, update_request("c", key(3), 1, endpoints)) == ErrorCode.VOTER_NOT_FOUND
     assert code_of(one, update_request("c", key(1), 1, [])) == ErrorCode.INVALID_REQUEST
+    everywhere = [*endpoints, VoterEndpoint(name="OTHER", host="::", port=1)]
+    assert code_of(one, update_request("c", key(1), 1, everywhere)) == ErrorCode.INVALID_REQUEST
 
 
 def test_a_set_that_is_cut_is_undone():

@@ -69,6 +69,9 @@ def test_voters_come_from_the_folder_with_their_addresses(tmp_path):
     assert [each.port for each in setup.own_endpoints] == [setup.endpoints[2].port]
     moved = QuorumNode(BrokerConfig({**given, "advertised.listeners": "PLAINTEXT://h:9092,CONTROLLER://h:7"}))
     assert [each.port for each in moved.setup(MetaProperties("c", 2, b"d" * 16)).own_endpoints] == [7]
+    everywhere = given["listeners"].replace("CONTROLLER://127.0.0.1", "CONTROLLER://0.0.0.0")
+    silent = QuorumNode(BrokerConfig({**given, "listeners": everywhere}))
+    assert silent.setup(MetaProperties("c", 2, b"d" * 16)).own_endpoints == []
     assert quorum_folders.options_of(3, voters)["process.roles"] == "broker"
 
 

@@ -10,8 +10,9 @@ import re
 from tidelog.config.broker import LISTENER_PREFIX, BrokerConfig
 from tidelog.config.families.network_options import PROTOCOLS
 from tidelog.errors import InvalidOption
-from tidelog.model import INTER_BROKER_LISTENER, Endpoint
+from tidelog.model import INTER_BROKER_LISTENER, Endpoint, is_any_address
 
+ADVERTISED = "advertised.listeners"
 PORTS_APART = 1000
 HIGHEST_PORT = 65_535
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>[^\[\]/]*|\[[0-9a-fA-F:.%]+\]):(?P<port>[0-9]{1,5})")
@@ -49,7 +50,7 @@ def _port_beside(found: list[Endpoint]) -> int:
 
 def advertised(config: BrokerConfig) -> tuple[Endpoint, ...]:
     """The endpoints of `advertised.listeners`; () if it is not set and the bound addresses are advertised."""
-    return tuple(_parsed(config, "advertised.listeners", config.advertised_listeners or []))
+    return tuple(_parsed(config, ADVERTISED, config.advertised_listeners or []))
 
 
 def of_controllers(config: BrokerConfig) -> tuple[Endpoint, ...]:
@@ -59,14 +60,15 @@ def of_controllers(config: BrokerConfig) -> tuple[Endpoint, ...]:
 
 def advertised_by_controllers(config: BrokerConfig) -> tuple[Endpoint, ...]:
     """Those of `advertised.listeners`."""
-    return tuple(_parsed(config, "advertised.listeners", config.advertised_listeners or [], controllers=True))
+    return tuple(_parsed(config, ADVERTISED, config.advertised_listeners or [], controllers=True))
 
 
 def shown_by_controllers(config: BrokerConfig) -> list[Endpoint]:
     """Where this node's controller is reached: as advertised, else as bound, in the order of controller.listener.names.
-    One without a host is left out: nobody could reach it."""
+    One that only opens all addresses is left out: the node does not know by which of them it is reached."""
     known = {each.listener: each for each in (*of_controllers(config), *advertised_by_controllers(config))}
-    return [known[name] for name in config.controller_listener_names if name in known and known[name].host]
+    found = [known[name] for name in config.controller_listener_names if name in known]
+    return [each for each in found if not is_any_address(each.host)]
 
 
 def opened(config: BrokerConfig) -> tuple[Endpoint, ...]:
@@ -154,7 +156,10 @@ def _parsed(config: BrokerConfig, option: str, texts: list[str], *, controllers:
             )
         if any(name == other.listener for other in endpoints):
             raise InvalidOption(f"{option} must name each listener once, not {name} twice")
-        endpoints.append(Endpoint(name, protocols[name], match["host"].strip("[]"), int(match["port"])))
+        host = match["host"].strip("[]")
+        if option == ADVERTISED and host and is_any_address(host):
+            raise InvalidOption(f"{option}: nobody can connect to {text}; set the address by which the host is reached")
+        endpoints.append(Endpoint(name, protocols[name], host, int(match["port"])))
     return endpoints
 
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import InvalidOption
+from tidelog.model import is_any_address
 
 BROKER, CONTROLLER = "broker", "controller"
-ANY_ADDRESS = ("", "0.0.0.0", "::", "[::]")  # noqa: S104 (compared, not bound)
 
 
 class StaticVoter(NamedTuple):
@@ -88,7 +88,7 @@ def _address(text: str, option: str) -> Address:
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) <= listeners.HIGHEST_PORT:
         raise InvalidOption(f"{option}: {text!r} is not a valid address; expected HOST:PORT")
-    if host in ANY_ADDRESS:
+    if is_any_address(host):
         raise InvalidOption(f"{option}: nobody can connect to {host}; set the address under which the host is reached")
     return Address(host.strip("[]"), int(port))
 

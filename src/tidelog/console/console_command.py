@@ -18,6 +18,7 @@ from tidelog.cli.options import (
     file_options,
     flag,
 )
+from tidelog.model import is_any_address
 
 LOOPBACK = "127.0.0.1"
 PORT = 8080
@@ -101,5 +102,5 @@ def _listen(host: str, port: int) -> socket.socket:
 def _place(listening: socket.socket, host: str) -> str:
     """Where a browser on this machine, or elsewhere by the name that was given, finds the console."""
     port = listening.getsockname()[1]
-    shown = LOOPBACK if host in ("0.0.0.0", "::", "") else host  # noqa: S104 (compared, not bound)
+    shown = LOOPBACK if is_any_address(host) else host
     return f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"

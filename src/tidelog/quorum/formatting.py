@@ -16,7 +16,7 @@ from tidelog.config.listeners import HIGHEST_PORT
 from tidelog.errors import InvalidOption
 from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta_properties
 from tidelog.log.names import METADATA_TOPIC
-from tidelog.model import NO_ID, id_bytes
+from tidelog.model import NO_ID, id_bytes, is_any_address
 from tidelog.quorum.snapshots import QuorumState, SnapshotId, Writable, content_of
 from tidelog.quorum.voters import ReplicaKey, voter_record
 from tidelog.security.added_users import User
@@ -67,6 +67,10 @@ def _voter(text: str) -> InitialVoter:
     if directory_id == NO_ID:
         raise InvalidOption(
             f"--initial-controllers: {directory!r} is not the ID of a directory; expected one of `storage random-uuid`."
+        )
+    if is_any_address(host):
+        raise InvalidOption(
+            f"--initial-controllers: nobody can connect to {host}; set the address under which the host is reached"
         )
     return InitialVoter(int(number), directory_id, _host(host.strip("[]")), int(port))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidelog.config.feature_levels import KRAFT_VERSION
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import NO_ID, Time
+from tidelog.model import NO_ID, Time, is_any_address
 from tidelog.quorum.options import Options
 from tidelog.quorum.outbox import VOTES, Outbox
 from tidelog.quorum.replica import Replica
@@ -46,6 +46,10 @@ _SENTENCES = {
 }
 _NOT_READY = f"Invalid upgrade of {KRAFT_VERSION} to 1 because not all of the voters support it"
 _NO_KEY = "The voter needs a node ID, a directory ID and an endpoint on the controllers' listener."
+_ANY_ADDRESS = (
+    "Nobody can connect to the voter at {}, which opens all addresses; set advertised.listeners of the controller to "
+    "the address by which it is reached."
+)
 _UNREACHABLE = "The new voter did not answer; check that it is running and that its controller listener is reachable."
 _NO_VERSION = "The new voter does not support kraft.version 1."
 _BEHIND = "The new voter has not caught up with the leader within the last hour; retry once it has caught up."
@@ -124,6 +128,9 @@ class VoterChanges:
         if key.id < 0 or key.directory == NO_ID or not request.listeners:
             self._answer(token, request, ErrorCode.INVALID_REQUEST, _NO_KEY)
             return
+        if everywhere := _of_any_address(request):
+            self._answer(token, request, ErrorCode.INVALID_REQUEST, _ANY_ADDRESS.format(everywhere))
+            return
         code = self._check(in_office=in_office)
         if code == ErrorCode.NONE and key.id in self._replica.voters.latest.ids:
             code = ErrorCode.DUPLICATE_VOTER
@@ -184,7 +191,7 @@ class VoterChanges:
         """A voter says where it is reached. The answer does not wait until that is committed."""
         key, feature = ReplicaKey(request.voter_id, request.voter_directory_id), request.k_raft_version_feature
         is_range = 0 <= feature.min_supported_version <= feature.max_supported_version
-        if key.id < 0 or key.directory == NO_ID or not request.listeners or not is_range:
+        if key.id < 0 or key.directory == NO_ID or not request.listeners or not is_range or _of_any_address(request):
             return ErrorCode.INVALID_REQUEST
         code = self._check(in_office=in_office)
         if code != ErrorCode.NONE:
@@ -262,6 +269,12 @@ def update_request(
 
 def _endpoints(request: AddRaftVoterRequest | UpdateRaftVoterRequest) -> list[VoterEndpoint]:
     return [VoterEndpoint(name=each.name, host=each.host, port=each.port) for each in request.listeners]
+
+
+def _of_any_address(request: AddRaftVoterRequest | UpdateRaftVoterRequest) -> str:
+    """The first endpoint that leads whoever connects there to itself; '' if there is none."""
+    found = (f"{each.host}:{each.port}" for each in request.listeners if is_any_address(each.host))
+    return next(found, "")
 
 
 def _kraft_versions(response: Any) -> KRaftVersionFeature | None:

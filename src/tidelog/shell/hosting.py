@@ -19,7 +19,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.controller import tree
 from tidelog.controller.features import founding
 from tidelog.errors import CorruptLog
-from tidelog.model import Endpoint, Time, id_text
+from tidelog.model import Endpoint, Time, id_text, is_any_address
 from tidelog.node.node import Node
 from tidelog.node.quorum.sasl_salts import BYTES as SALT_BYTES
 from tidelog.ports import Change, Create, MetadataStore, Operation, Read, StoreResult
@@ -282,11 +282,12 @@ def _advertised(config: BrokerConfig, bound: Sequence[tuple[Endpoint, socket.soc
     machine's name."""
     advertised = {endpoint.listener: endpoint for endpoint in listeners.advertised(config)}
     own = [endpoint for endpoint, _ in bound if endpoint.listener not in config.controller_listener_names]
-    return [advertised.get(endpoint.listener) or endpoint._replace(host=_name(endpoint.host)) for endpoint in own]
+    shown = [advertised.get(endpoint.listener, endpoint) for endpoint in own]
+    return [endpoint._replace(host=_name(endpoint.host)) for endpoint in shown]
 
 
 def _name(host: str) -> str:
-    return socket.gethostname() if host in ("", "0.0.0.0", "::") else host  # noqa: S104 (compared, not bound)
+    return socket.gethostname() if is_any_address(host) else host
 
 
 def _store_of(thread: StoreThread | None) -> MetadataStore:

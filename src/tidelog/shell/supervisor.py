@@ -20,7 +20,7 @@ from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ProtocolViolation
-from tidelog.model import INTER_BROKER_LISTENER
+from tidelog.model import INTER_BROKER_LISTENER, is_any_address
 from tidelog.quorum.formatting import METADATA_FOLDER, InitialVoter
 from tidelog.security.added_users import User
 from tidelog.shell.blocking_frames import receive_frame
@@ -316,7 +316,7 @@ def secure_child(child: Child, folder: SecureFolder, *, quorum: bool = False) ->
 def _hosts(child: Child) -> list[str]:
     """The hosts by which clients and brokers reach the broker."""
     found = [child.host, *(each.host for each in listeners.advertised(BrokerConfig(child.properties())))]
-    return [host for host in found if host not in ("", "0.0.0.0", "::")]  # noqa: S104 (compared, not bound)
+    return [host for host in found if not is_any_address(host)]
 
 
 @dataclass(frozen=True, slots=True)

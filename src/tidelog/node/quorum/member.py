@@ -17,7 +17,7 @@ from tidelog.controller.config_values import read_values
 from tidelog.controller.controller import NO_OFFICE
 from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Stop, Store, Sync
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode, ProtocolViolation
-from tidelog.model import NO_LEADER, Endpoint, Time, earliest
+from tidelog.model import NO_LEADER, Endpoint, Time, earliest, is_any_address
 from tidelog.node.quorum.local_tree import LocalTree, Outcome
 from tidelog.node.quorum.office import STOPPED, Office
 from tidelog.node.quorum.setup import QuorumSetup, controller_endpoint
@@ -161,8 +161,8 @@ class QuorumMember:
 
     def endpoint(self, node: int) -> Endpoint | None:
         """Where the node's controller is reached: as the log says, or as it was known at the start."""
-        places = self.machine.endpoints_of(node) if self.machine is not None else ()
-        if not places:
+        told = self.machine.endpoints_of(node) if self.machine is not None else ()
+        if not (places := [each for each in told if not is_any_address(each.host)]):
             return self._bootstrap.get(node) or self._named.get(node) or self.setup.endpoints.get(node)
         place = next((each for each in places if each.name.upper() == self.setup.listener), places[0])
         return controller_endpoint(self.setup.listener, place.host, place.port)

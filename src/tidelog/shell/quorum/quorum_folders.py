@@ -13,9 +13,9 @@ from pathlib import Path
 from random import sample
 
 from tidelog.config import feature_levels
-from tidelog.config.quorum import ANY_ADDRESS, Address
+from tidelog.config.quorum import Address
 from tidelog.log.checkpoints import MetaProperties
-from tidelog.model import id_text
+from tidelog.model import id_text, is_any_address
 from tidelog.quorum import formatting
 from tidelog.quorum.formatting import METADATA_FOLDER, InitialVoter
 from tidelog.security.added_users import User
@@ -100,7 +100,7 @@ def _free_port(host: str, ports: Iterator[int]) -> int:
 
 def reachable_host(own: Address) -> str:
     """The host by which others reach the controller that listens there."""
-    return socket.gethostname() if own.host in ANY_ADDRESS else own.host
+    return socket.gethostname() if is_any_address(own.host) else own.host
 
 
 def drawn_id() -> bytes:
