@@ -483,7 +483,7 @@ class Quorum(Voting):
         if code != ErrorCode.NONE or not isinstance(self.state, Leader):
             self._serving.refuse(token, self.standing, code)
             return
-        key = self._key_of(request.replica_state.replica_id, partition.replica_directory_id)
+        key = self.key_of(request.replica_state.replica_id, partition.replica_directory_id)
         has_place = self._serving.find_place(token, partition, self.standing, self._given_out)
         if key.id >= 0:
             progress = self._heard(self.state, key, now)
@@ -507,7 +507,7 @@ class Quorum(Voting):
         if code != ErrorCode.NONE or not isinstance(self.state, Leader):
             return requests.snapshot_response(self.standing, requests.snapshot_of(partition), code)
         if request.replica_id >= 0:
-            self._heard(self.state, self._key_of(request.replica_id, partition.replica_directory_id), now)
+            self._heard(self.state, self.key_of(request.replica_id, partition.replica_directory_id), now)
         return self._serving.snapshot_slice(request, partition, self.standing)
 
     # Changes of the voters

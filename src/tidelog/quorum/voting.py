@@ -121,10 +121,10 @@ class Voting:
 
     @property
     def voted_for_me(self) -> bool:
-        return self.election.voted == self._key_of(self.me.id, self.me.directory)
+        return self.election.voted == self.key_of(self.me.id, self.me.directory)
 
-    def _key_of(self, node: int, directory: bytes) -> ReplicaKey:
-        """The node's key as votes have it: before kraft.version 1 without its directory."""
+    def key_of(self, node: int, directory: bytes) -> ReplicaKey:
+        """The node's key as votes and the leader have it: before kraft.version 1 without its directory."""
         return ReplicaKey(node, directory) if self.voters.directories else ReplicaKey(node)
 
     @property
@@ -285,7 +285,7 @@ class Voting:
 
     def _act_prospective(self, state: Prospective, now: Time) -> None:
         if state.tally.is_won:
-            self._change(epoch=self.epoch + 1, voted=self._key_of(*self.me))
+            self._change(epoch=self.epoch + 1, voted=self.key_of(*self.me))
             tally = Tally(self.voters, doubtful=state.tally.doubtful)
             self._become(Candidate(tally, now.mono + self._election_timeout()), now)
         elif state.tally.is_lost or self._is_over(state.deadline, now):
@@ -370,7 +370,7 @@ class Voting:
 
     def _vote_requested(self, request: elections.VoteRequest, partition: Any, now: Time) -> Message:
         epoch = partition.replica_epoch
-        key = self._key_of(partition.replica_id, partition.replica_directory_id)
+        key = self.key_of(partition.replica_id, partition.replica_directory_id)
         end = LogEnd(partition.last_offset_epoch, partition.last_offset)
         least = epoch if partition.pre_vote else epoch - 1
         code = ErrorCode.INVALID_REQUEST

@@ -101,6 +101,16 @@ def test_the_voters_become_dynamic_once_all_of_them_follow(cluster):
     assert down.error_message.endswith("Can't downgrade the version of this feature.")
 
 
+def test_sessions_last_as_long_as_their_brokers_with_static_voters(cluster):
+    cluster.start(2)
+    cluster.settle()
+    epochs = {number: node.broker.broker_epoch for number, node in cluster.nodes.items()}
+    cluster.run(25_000)  # a session that nothing renews is over after 9 s
+    assert {number: node.broker.broker_epoch for number, node in cluster.nodes.items()} == epochs
+    cluster.kill(next(number for number in epochs if number != cluster.controller()))
+    cluster.settle()
+
+
 def test_what_was_upgraded_stays_so_over_a_restart_and_voters_can_be_changed(cluster):
     cluster.start(2)
     cluster.settle()

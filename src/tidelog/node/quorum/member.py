@@ -583,7 +583,7 @@ class QuorumMember:
         assert machine is not None
         if self._office.epoch == NO_OFFICE or not isinstance(machine.state, Leader):
             return
-        if machine.state.moved_at(replica) == now.mono:
+        if machine.state.moved_at(machine.key_of(*replica)) == now.mono:
             self._office.fetched(self.local.tree, replica, now.mono)
             self.alarm.set(self.next_deadline)
 
