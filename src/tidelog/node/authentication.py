@@ -20,7 +20,8 @@ from tidelog.effects import Close, Deferred, Effect, Event, Send, SetFrameLimit
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
 from tidelog.security.access_tokens import FindKey
-from tidelog.security.sasl import Accounts, Exchange, Failed, LoggedIn, SaslListener, Side, among_nodes, client
+from tidelog.security.sasl import Exchange, Failed, LoggedIn, SaslListener, Side, among_nodes, client
+from tidelog.security.scram import Account
 from tidelog.wire.codec import API_VERSIONS
 from tidelog.wire.messages.security.sasl import (
     SaslAuthenticateRequest,
@@ -191,16 +192,22 @@ def _refuse(context: Context, refusal: SaslAuthenticateResponse | None, number: 
 
 def sasl_listeners(
     config: BrokerConfig,
-    accounts: Accounts,
+    accounts: Callable[[str, str, str, bool], Account | None],
     entropy: Callable[[int], bytes],
     secret: bytes,
     find_key: FindKey,
     now: Callable[[], int],
 ) -> Mapping[str, SaslListener]:
-    """By name, those of the broker's listeners that have SASL."""
+    """By name, those of the broker's listeners that have SASL. `accounts` is as in `sasl.Accounts`, with the listener
+    first."""
     return {
         each.listener: SaslListener(
-            listeners.options_of(config, each.listener), accounts, entropy, secret, find_key=find_key, now=now
+            listeners.options_of(config, each.listener),
+            partial(accounts, each.listener),
+            entropy,
+            secret,
+            find_key=find_key,
+            now=now,
         )
         for each in listeners.opened(config)
         if each.security.startswith("SASL")

@@ -104,6 +104,7 @@ class BrokerState:
         self.config = config
         self.effects = effects
         self.inter_broker_listener = inter_broker_listener(config)
+        self._listeners_of_nodes = {self.inter_broker_listener, *config.controller_listener_names}
         self.token_keys = TokenKeys(config, jwks, effects, lambda: self.now)
         self.own_token = OwnToken(own_token, effects)
         self.sasl = sasl_listeners(config, self._account, entropy, sasl_secret, self.token_keys.find, self._wall_ms)
@@ -308,11 +309,15 @@ class BrokerState:
 
     # What handlers and coordinators call.
 
-    def _account(self, mechanism: str, name: str, by_token: bool) -> Account | None:
-        """Whom the name logs in by SCRAM."""
+    def _account(self, listener: str, mechanism: str, name: str, by_token: bool) -> Account | None:
+        """Whom the name logs in by SCRAM on the listener."""
+        logins = None if self.quorum is None else self.quorum.logins
+        if logins is not None and not logins.is_loaded:
+            return None
         if by_token:
             return self.tokens.table.account(MECHANISMS[mechanism], name, self.now.wall)
-        known = self.configs.user(name) if self.quorum is None else self.quorum.credentials(name)
+        of_nodes = listener in self._listeners_of_nodes
+        known = self.configs.user(name) if logins is None else logins.credentials(name, of_nodes=of_nodes)
         credential = parse_credential(known.get(mechanism, ""))
         return None if credential is None else Account(name, credential)
 

@@ -5,20 +5,19 @@ its office requires, and at last this node's changes are sent. What the node mus
 node takes it at the end of its turn, so that nothing is called back from within.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from tidelog.alarms import Alarm
-from tidelog.config.quotas import node_name
 from tidelog.controller import tree
-from tidelog.controller.config_values import read_values
 from tidelog.controller.controller import NO_OFFICE
 from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Stop, Store, Sync
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import NO_LEADER, Endpoint, Time, earliest, is_any_address
 from tidelog.node.quorum.local_tree import LocalTree, Outcome
+from tidelog.node.quorum.logins import Logins
 from tidelog.node.quorum.office import STOPPED, Office
 from tidelog.node.quorum.setup import QuorumSetup, controller_endpoint
 from tidelog.node.quorum.tree_writes import UNKNOWN, Results, TreeWrites
@@ -105,6 +104,7 @@ class QuorumMember:
         self.setup = setup
         self.machine: Quorum | None = None
         self.local = LocalTree(setup.snapshot_bytes, setup.snapshot_ms)
+        self.logins = Logins(setup.users, self.local)
         self.news: list[News] = []
         self.session = self._accepted = NO_SESSION
         self.alarm = Alarm()
@@ -173,15 +173,6 @@ class QuorumMember:
         ids = self.machine.voters.ids if self.machine is not None else ()
         return [(node, endpoint) for node in ids if (endpoint := self.endpoint(node)) is not None]
 
-    def credentials(self, user: str) -> Mapping[str, str]:
-        """The user's SCRAM credentials by mechanism, in the tree, or those that the folder was formatted with as long
-        as there is no tree: without a login no node could fetch it."""
-        nodes = self.local.tree.nodes
-        if tree.CLUSTER_ID not in nodes:
-            return self.setup.users.get(user, {})
-        path = f"{tree.USER_CONFIGS}/{node_name(user)}"
-        return read_values(path, nodes[path].data) if path in nodes else {}
-
     @property
     def leader_id(self) -> int:
         """NO_LEADER if none is known."""
@@ -206,6 +197,7 @@ class QuorumMember:
         state = load_state(self._disk, setup.folder)
         replica = Replica.open(self._disk, setup.folder, setup.voters, config_of(setup.segment_bytes), now)
         check_voters(self._disk, setup.folder, replica.voters.latest)
+        self.logins.begin(replica)
         self.machine = Quorum(
             ReplicaKey(self._broker_id, setup.directory),
             setup.cluster_id,
