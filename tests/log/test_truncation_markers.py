@@ -2,8 +2,10 @@
 
 import pytest
 
-from tests.log.support import FOLDER, NOW, batch, open_log, options, sim_disk
+from tests.log.support import FOLDER, NOW, batch, open_log, options, read_batches, sim_disk
 from tidelog.log import names
+from tidelog.sim.disk import PowerCut
+from tidelog.wire.records import header
 
 TINY = options(internal_segment_bytes=300, index_interval_bytes=0)
 
@@ -102,3 +104,65 @@ def test_a_log_that_starts_over_is_cut_too(cut):
     append(log, 2, epoch=2)
     disk.kill()
     assert open_log(disk, TINY, recovery_point=12, start=3).recovery_point == 3
+
+
+def gap(disk):
+    """A follower's log of a compacted partition that was truncated between two batches, at 7."""
+    log = open_log(disk)
+    for offset in (0, 4, 9):
+        log.append_as_follower(batch(b"old", base_offset=offset), NOW)
+    log.truncate_to(7)
+    log.append_as_follower(batch(b"new", base_offset=8, leader_epoch=1), NOW)
+    return log
+
+
+def rolled(disk):
+    """A log that was truncated at 2, and then again at 4, in the segment that had begun there."""
+    log = open_log(disk)
+    append(log, 3)
+    log.truncate_to(2)
+    append(log, 4, epoch=1)
+    log.truncate_to(4)
+    append(log, 2, epoch=2)
+    return log
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("make", [gap, rolled])
+def test_a_kill_during_the_recovery_of_a_truncated_log_loses_nothing(make, power):
+    """`cut_again` leaves a byte behind the records of a segment if it is interrupted."""
+    is_cut, operations = True, 0
+    while is_cut:
+        disk = sim_disk(operations)
+        log = make(disk)
+        expected = read_batches(log)
+        assert len(log.segments) > 1
+        if power:  # synced, but the process is killed before it learns that
+            for file in log.unsynced():
+                file.sync()
+        disk.kill()
+        disk.operations_left = operations
+        try:
+            open_log(disk)
+            is_cut = False
+        except PowerCut:
+            pass
+        disk.lose_power() if power else disk.kill()
+        again = open_log(disk)
+        assert read_batches(again) == expected, operations
+        assert again.log_end_offset == header(expected[-1]).next_offset
+        again.check_invariants()
+        operations += 1
+    assert operations > 10
+
+
+@pytest.mark.parametrize(("make", "bases"), [(gap, {0}), (rolled, {0, 2})])
+def test_each_truncated_file_is_truncated_again_also_one_that_ended_in_a_gap(make, bases):
+    disk = sim_disk()
+    make(disk)
+    disk.kill()
+    changed = set()
+    disk.check = lambda operation, path, tear=None: changed.add(path) if operation == "truncate" else None
+    open_log(disk)
+    logs = {path for path in changed if path.endswith(names.LOG)}
+    assert logs == {f"{FOLDER}/{names.name(base, names.LOG)}" for base in bases}

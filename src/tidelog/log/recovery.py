@@ -85,7 +85,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
     epochs = _with_epochs_below(segments, log_start_offset, epochs)
     if unverified:
         repaired += _trim_overlap(segments, first, recovery_point)
-        runs, files = _recover(segments, first)
+        runs, files = _recover(segments, first, truncation_markers)
         epochs = agreed(epochs, runs)
         repaired += files
 
@@ -259,9 +259,10 @@ def _ends_whole(segment: Segment) -> bool:
     return whole
 
 
-def _recover(segments: Segments, first: int) -> tuple[list[EpochRun], list[str]]:
+def _recover(segments: Segments, first: int, truncation_markers: TruncationMarkers) -> tuple[list[EpochRun], list[str]]:
     """Check the segments from `first` on and truncate the log at the first invalid batch; returns the epochs of the
-    batches, and the rewritten files."""
+    batches, and the rewritten files. Bytes behind the records of a segment that was truncated, where the next one
+    begins, are not of this log: a truncation was interrupted, or a power loss restored a part of the old tail."""
     runs: list[EpochRun] = []
     files: list[str] = []
     number, expected = first, segments[first].base_offset
@@ -273,6 +274,9 @@ def _recover(segments: Segments, first: int) -> tuple[list[EpochRun], list[str]]
         expected, whole, compacted = _recover_segment(segment, runs)
         files += segment.write_indexes()
         number += 1
+        if not whole and truncation_markers.is_above(segment.base_offset):
+            whole = number < len(segments) and segments[number].base_offset == expected
+            compacted = False
     if number < len(segments):
         remove_all(segments.disk, segments.retire_from(number))
         segments.disk.sync_folder(segments.folder)

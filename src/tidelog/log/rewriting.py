@@ -34,8 +34,9 @@ def write_again(segments: Segments, recovery_point: int) -> None:
 def cut_again(segments: Segments, truncations: Iterable[int]) -> list[str]:
     """Truncate the files that were truncated at these offsets again: what a failed fsync lost may also be the new end.
     Returns their paths, which must be synced before the recovery point moves. An interrupted change leaves a byte that
-    the next recovery removes."""
-    cut = [segments[segments.floor(max(offset - 1, 0))] for offset in truncations]
+    the next recovery removes; it keeps the segments behind, because the next one begins where the records end."""
+    found = dict.fromkeys(_truncated_at(segments, offset) for offset in truncations)
+    cut = [segments[number] for number in found if number is not None]
     for segment in cut:
         file = segments.disk.open(segment.path(names.LOG))
         try:
@@ -44,6 +45,18 @@ def cut_again(segments: Segments, truncations: Iterable[int]) -> list[str]:
         finally:
             file.close()
     return [segment.path(names.LOG) for segment in cut]
+
+
+def _truncated_at(segments: Segments, offset: int) -> int | None:
+    """The number of the segment that was truncated at this offset; None if that removed whole segments only. What was
+    appended then is in the next one, which begins where the records end: below the offset, if that was in a gap."""
+    number = segments.floor(offset - 1)
+    if number and number == segments.floor(offset):
+        first = segments[number].batch_at(segments[number].base_offset)
+        if first is None or first.base_offset >= offset:
+            number -= 1
+    is_last = number + 1 == len(segments)
+    return number if is_last or segments[number + 1].base_offset == segments[number].next_offset() else None
 
 
 def _write_file_again(disk: Disk, path: str, start: int = 0) -> None:
