@@ -18,6 +18,7 @@ from tidelog.log.compaction.offset_map import OffsetMap
 from tidelog.log.compaction.steps import Call, Flush, Unneeded
 from tidelog.log.compaction.survivors import RECORDS_PER_STEP, PassedTransactions, RetentionRules, emptied
 from tidelog.log.reading import aborted
+from tidelog.log.segments import Refetched
 from tidelog.sim.disk import PowerCut
 from tidelog.wire.records import NO_TIMESTAMP, Marker, Record, build, build_marker, header, payload_of, records
 
@@ -206,8 +207,8 @@ def markers(log):
     return [batch.base_offset for batch in found if batch.is_control and batch.count]
 
 
-def transaction(log, producer_id, committed, *pairs):
-    add(log, *pairs, producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=0x10)
+def transaction(log, producer_id, committed, *pairs, base_sequence=0):
+    add(log, *pairs, producer_id=producer_id, producer_epoch=0, base_sequence=base_sequence, attributes=0x10)
     marker = build_marker(Marker(committed, 1), timestamp=WALL, producer_id=producer_id, producer_epoch=0)
     log.append_as_leader(marker, 1, NOW, from_client=False)
 
@@ -244,10 +245,7 @@ def test_an_aborted_transaction_that_ended_before_the_dirty_part_says_nothing_of
     log = open_log(disk, options(**COMPACTED))
     transaction(log, 2, False, (b"a", b"never"))
     log.cleaned_to = log.log_end_offset
-    data = build([Record(0, WALL, b"b", b"2")], producer_id=2, producer_epoch=0, base_sequence=1, attributes=0x10)
-    log.append_as_leader(data, 1, NOW)
-    marker = build_marker(Marker(True, 1), timestamp=WALL, producer_id=2, producer_epoch=0)
-    log.append_as_leader(marker, 1, NOW, from_client=False)
+    transaction(log, 2, True, (b"b", b"2"), base_sequence=1)
     add(log, (b"a", b"1"), (b"b", b"3"), (b"b", b"4"), (b"c", b"5"))
     log.roll(NOW)
     add(log, (b"z", b"6"))
@@ -255,15 +253,32 @@ def test_an_aborted_transaction_that_ended_before_the_dirty_part_says_nothing_of
     assert content(log) == {4: (b"a", b"1"), 6: (b"b", b"4"), 7: (b"c", b"5"), 8: (b"z", b"6")}
 
 
+@pytest.mark.parametrize("before", [(b"a", b"never"), None])
+def test_an_aborted_transaction_without_a_marker_says_nothing_of_its_producers_next_one(before):
+    """Old versions replaced a damaged marker by nothing."""
+    disk = sim_disk()
+    log = open_log(disk, options(**COMPACTED))
+    transaction(log, 2, False, (b"a", b"never"))
+    transaction(log, 2, True, (b"b", b"committed"), base_sequence=1)
+    transaction(log, 2, False, (b"c", b"never"), base_sequence=2)
+    log.roll(NOW)
+    add(log, (b"z", b"6"))
+    segment = log.segments[0]
+    gone = [segment.locate(offset) for offset in ([1] if before else [0, 1])]
+    for at in gone:
+        log.segments.refetched[segment, at.position] = Refetched(log.removals, at.length, b"")
+    clean(disk, log)
+    assert content(log) == {2: (b"b", b"committed"), 6: (b"z", b"6")}
+    assert markers(log) == [3, 5]
+    assert [entry.first_offset for entry in aborted(log.segments, 0, 6)] == [4]
+
+
 def test_of_a_committed_transaction_behind_an_aborted_one_the_last_record_of_a_key_stays():
     disk = sim_disk()
     log = open_log(disk, options(**COMPACTED))
     transaction(log, 2, False, (b"a", b"never"))
     log.cleaned_to = log.log_end_offset
-    data = build([Record(0, WALL, b"b", b"2")], producer_id=2, producer_epoch=0, base_sequence=1, attributes=0x10)
-    log.append_as_leader(data, 1, NOW)
-    marker = build_marker(Marker(True, 1), timestamp=WALL, producer_id=2, producer_epoch=0)
-    log.append_as_leader(marker, 1, NOW, from_client=False)
+    transaction(log, 2, True, (b"b", b"2"), base_sequence=1)
     log.roll(NOW)
     add(log, (b"z", b"6"))
     clean(disk, log)

@@ -43,7 +43,7 @@ class PassedTransactions:
     def __init__(self) -> None:
         self._coming: list[tuple[int, Aborted]] = []
         self._aborted: dict[int, Aborted] = {}
-        self._seen: set[int] = set()
+        self._seen: set[Aborted] = set()
         self._committed: set[int] = set()
         self._kept: list[Aborted] = []
 
@@ -62,18 +62,19 @@ class PassedTransactions:
 
     def is_aborted(self, batch: BatchHeader) -> bool:
         """Whether this batch of records belongs to an aborted transaction."""
-        self._begin(batch.last_offset)
+        self._begin(batch)
         if not batch.is_transactional:
             return False
-        if batch.producer_id in self._aborted:
-            self._seen.add(batch.producer_id)
+        entry = self._aborted.get(batch.producer_id)
+        if entry is not None:
+            self._seen.add(entry)
             return True
         self._committed.add(batch.producer_id)
         return False
 
     def is_marker_alone(self, batch: BatchHeader, marker: Marker | None) -> bool:
         """Whether no record of the transaction that this control batch ended was found."""
-        self._begin(batch.last_offset)
+        self._begin(batch)
         producer = batch.producer_id
         if marker is None:
             return False
@@ -82,17 +83,23 @@ class PassedTransactions:
             self._committed.discard(producer)
             return alone
         entry = self._aborted.pop(producer, None)
-        if entry is None or producer not in self._seen:
+        if entry is None or entry not in self._seen:
             return True
-        self._seen.discard(producer)
+        self._seen.discard(entry)
         self._kept.append(entry)
         return False
 
-    def _begin(self, offset: int) -> None:
-        """Open the transactions that begin up to this offset."""
-        while self._coming and self._coming[0][0] <= offset:
+    def _begin(self, batch: BatchHeader) -> None:
+        """Open the transactions that begin up to the end of this batch. Those that ended before it are over also where
+        their markers are missing: the producer's next one may be committed."""
+        before = self._aborted.get(batch.producer_id)
+        if before is not None and before.last_offset < batch.base_offset:
+            del self._aborted[batch.producer_id]
+            self._seen.discard(before)
+        while self._coming and self._coming[0][0] <= batch.last_offset:
             entry = heappop(self._coming)[1]
-            self._aborted.setdefault(entry.producer_id, entry)
+            if entry.last_offset >= batch.base_offset:
+                self._aborted[entry.producer_id] = entry
 
 
 RECORDS_PER_STEP = 250

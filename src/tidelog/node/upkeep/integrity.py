@@ -218,7 +218,7 @@ class Integrity:
     def _refetched(self, repair: Repair, records: Buffer) -> bool:
         """Let the next compaction write what the other replica kept of the batch; until then clients retry."""
         damaged = repair.damaged
-        if not refetch(damaged.log, damaged.segment, repair.fault, records):
+        if not refetch(damaged.log, damaged.segment, repair.fault, records, self._now().wall):
             return False
         repair.retry_at, repair.unwritten = self._now().mono + RETRY_MS, True
         self._report("log.refetched", damaged, repair.fault, source=repair.requested[-1])
