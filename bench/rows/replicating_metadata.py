@@ -23,7 +23,7 @@ KINDS: tuple[type[Side], ...] = (QuorumTidelog, Kafka)
 FIGURES = (
     ("start", "start to first acknowledged record", "s", 0.8),
     ("create", "create {} partitions until each has acknowledged a record", "s", 1.5),
-    ("failover", "SIGKILL of the active controller until all of {} partitions acknowledge again", "s", 1.0),
+    ("failover", "SIGKILL of the active controller until all of {} partitions acknowledge again", "s", 0.5),
     ("idle", "CPU of a broker, idle with {} partitions", "% of a core", 2.0),
     ("resident", "memory of a broker with {} partitions", "MB", 60.0),
 )

@@ -121,9 +121,9 @@ ELSEWHERE = {
     "chaos": "tests/check/chaos",
     "console": "tests/console/test_pages_process.py",
     "pipeline run": "tests/spark",
-    "quorum describe": "tests/compatibility/test_quorum_tools.py; a quorum with an authorizer is refused",
-    "quorum add-controller": "the same",
-    "quorum remove-controller": "the same",
+    "quorum describe": "tests/testing/test_quorum.py; these brokers are no quorum",
+    "quorum add-controller": "tests/compatibility/test_quorum_tools.py",
+    "quorum remove-controller": "tests/compatibility/test_quorum_tools.py",
 }
 WITHOUT_BROKERS = {
     "completion",

@@ -216,9 +216,9 @@ class OneBroker:
         assert self.session.apply([change]).outcome == "ok"
         self.give("store_event", tree.CONFIG)
 
-    def connect(self, number, listener="PLAINTEXT", principal="User:ANONYMOUS"):
+    def connect(self, number, listener="PLAINTEXT", principal="User:ANONYMOUS", client_id=None):
         self._waiting[number] = deque()
-        self._client_ids[number] = "broker-9" if listener == "REPLICATION" else "test"
+        self._client_ids[number] = client_id or ("broker-9" if listener == "REPLICATION" else "test")
         self.give("connected", number, listener, f"peer-{number}", principal)
 
     # Requests.

@@ -388,3 +388,21 @@ def test_a_session_loses_an_idle_topic_whose_right_is_withdrawn(broker):
 def test_an_acl_request_that_no_broker_can_know_closes_the_connection_of_anybody(broker):
     broker.send(DescribeAclsRequest(operation=0), ALICE, version=3)
     assert broker.closed == [ALICE]
+
+
+@pytest.mark.parametrize("client_id", ["bench", "broker-9"])
+def test_on_a_shared_listener_only_what_brokers_send_has_their_rights(client_id):
+    """A principal with CLUSTER_ACTION may forward what clients requested, and not make such requests itself."""
+    broker = OneBroker(
+        authorizer_class_name=STANDARD_AUTHORIZER,
+        super_users="User:ANONYMOUS",
+        min_insync_replicas=1,
+    )
+    cluster = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL)
+    grant(broker, Binding(cluster, Acl("User:bridge", "*", AclOperation.CLUSTER_ACTION, Permission.ALLOW)))
+    broker.connect(ALICE, "REPLICATION", "User:bridge", client_id)
+    level = AlterableConfig(name="log", value="DEBUG")
+    change = AlterConfigsResource(resource_type=8, resource_name="0", configs=[level])
+    answer = broker.ask(IncrementalAlterConfigsRequest(resources=[change]), ALICE, version=1)
+    expected = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if client_id == "bench" else ErrorCode.NONE
+    assert [each.error_code for each in answer.responses] == [expected]

@@ -230,11 +230,29 @@ def test_only_a_leader_appends():
         One().quorum.append([b"a"], at(0))
 
 
-def test_two_leaders_of_one_epoch_stop_the_process():
+def test_whoever_claims_to_lead_an_epoch_with_another_leader_is_refused():
     one = One()
     one.begin(0, 3)
+    assert one.begin(2, 3).error_code == ErrorCode.INVALID_REQUEST
+    ended = requests.end_request("c", LeaderAndEpoch(2, 3), [key(1)])
+    assert one.answered(ended).error_code == ErrorCode.INVALID_REQUEST
+    assert (one.quorum.state.leader, one.quorum.epoch) == (0, 3)
+
+
+def test_two_leaders_of_one_epoch_in_what_others_answer_stop_the_process():
+    one = One()
+    one.begin(0, 3)
+    one.settle()
     with pytest.raises(AssertionError, match="epoch 3"):
-        one.begin(2, 3)
+        one.quorum.answered(one.asked[-1].token, requests.fetch_response(LeaderAndEpoch(2, 3)), at(one.now))
+
+
+@pytest.mark.parametrize("epoch", [2**31 - 1, -1])
+def test_an_epoch_after_which_there_is_no_other_is_refused(epoch):
+    one = One()
+    assert one.vote(2, epoch).error_code in (ErrorCode.INVALID_REQUEST, ErrorCode.FENCED_LEADER_EPOCH)
+    assert one.begin(2, epoch).error_code in (ErrorCode.INVALID_REQUEST, ErrorCode.FENCED_LEADER_EPOCH)
+    assert one.quorum.epoch == 0
 
 
 def batch(epoch, offset, text=b"record"):

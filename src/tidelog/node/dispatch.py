@@ -282,7 +282,7 @@ class Dispatch:
             [],
             None,
             connection.authentication,
-            self._access(connection, header.api_key),
+            self._access(connection, header.client_id, header.api_key),
             from_broker=self._sends_as_broker(connection, header.client_id),
         )
 
@@ -296,15 +296,16 @@ class Dispatch:
         """`Context.from_broker`. Clients that use the inter-broker listener, too, have other names; with an authorizer
         a name is not enough."""
         if connection.listener in self._controllers:
-            return self._access(connection) is None
+            return self._access(connection, client_id) is None
         if connection.listener != self._inter_broker:
             return False
-        return not self._is_shared or (is_id_of_broker(client_id) and self._access(connection) is None)
+        return not self._is_shared or (is_id_of_broker(client_id) and self._access(connection, client_id) is None)
 
-    def _access(self, connection: Connection, key: int | None = None) -> Access | None:
+    def _access(self, connection: Connection, client_id: str | None, key: int | None = None) -> Access | None:
         """What the connection's principal may do; None where it may do everything. A broker may: it forwards what
-        clients requested, which their own broker authorized. What is requested of the quorum itself is not forwarded,
-        and authorized as Kafka's controllers do it, whoever requests it."""
+        clients requested, which their own broker authorized. On a listener that clients use, too, only its client ID
+        tells such a request from one that its principal makes itself. What is requested of the quorum is not
+        forwarded, and authorized as Kafka's controllers do it, whoever requests it."""
         authorizer = self._authorizer
         if authorizer is None or connection is SELF:
             return None
@@ -313,6 +314,8 @@ class Dispatch:
             access = connection.access = authorizer.access(connection.principal, connection.peer)
         of_controller = connection.listener in self._controllers
         if not access.is_broker or not (of_controller or connection.listener == self._inter_broker):
+            return access
+        if (of_controller or self._is_shared) and not is_id_of_broker(client_id):
             return access
         return access if of_controller and key in OF_QUORUM else None
 

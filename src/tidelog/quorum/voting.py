@@ -43,6 +43,8 @@ ELECTION_BACKOFF_MS = 100
 """The most that a voter waits after the first election that it lost."""
 RETRIES_A_TIMEOUT = 8
 """A request that fails again and again is sent at least so often within the fetch timeout."""
+MOST_EPOCH = 2**31 - 2
+"""The highest that another node may name: the next one can still be written."""
 NEVER = 2**63 - 1
 
 Dice = Callable[[int, int], int]
@@ -362,7 +364,13 @@ class Voting:
     def _check_voter(self, epoch: int, node: int) -> ErrorCode:
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.INVALID_REQUEST if node < 0 or epoch < 0 else ErrorCode.NONE
+        return ErrorCode.INVALID_REQUEST if node < 0 or not 0 <= epoch <= MOST_EPOCH else ErrorCode.NONE
+
+    def _check_claim(self, claimed: LeaderAndEpoch) -> ErrorCode:
+        """Of a request that names its sender the leader."""
+        code = self._check_voter(claimed.epoch, claimed.leader)
+        has_another = claimed.epoch == self.epoch and self.election.leader not in (NO_LEADER, claimed.leader)
+        return ErrorCode.INVALID_REQUEST if has_another and code == ErrorCode.NONE else code
 
     def _is_me(self, voter: int, directory: bytes) -> bool:
         is_directory = directory in (NOBODY.directory, self.me.directory) or not self.voters.directories
@@ -394,9 +402,10 @@ class Voting:
         return requests.vote_response(self.standing, ErrorCode.NONE, granted=granted)
 
     def _epoch_begun(self, request: elections.BeginQuorumEpochRequest, partition: Any, now: Time) -> ErrorCode:
-        code = self._check_voter(partition.leader_epoch, partition.leader_id)
+        claimed = LeaderAndEpoch(partition.leader_id, partition.leader_epoch)
+        code = self._check_claim(claimed)
         if code == ErrorCode.NONE:
-            self._learn(LeaderAndEpoch(partition.leader_id, partition.leader_epoch), now)
+            self._learn(claimed, now)
             if isinstance(self.state, Prospective) and self.election.leader == partition.leader_id:
                 self._follow(partition.leader_id, self.epoch, now)
             if not self._is_me(request.voter_id, partition.voter_directory_id):
@@ -404,9 +413,10 @@ class Voting:
         return code
 
     def _epoch_ended(self, partition: Any, now: Time) -> ErrorCode:
-        code = self._check_voter(partition.leader_epoch, partition.leader_id)
+        claimed = LeaderAndEpoch(partition.leader_id, partition.leader_epoch)
+        code = self._check_claim(claimed)
         if code == ErrorCode.NONE:
-            self._learn(LeaderAndEpoch(partition.leader_id, partition.leader_epoch), now)
+            self._learn(claimed, now)
             if isinstance(self.state, Follower) and self.state.leader == partition.leader_id:
                 self._leader_left(self.state)
                 preferred = [candidate.candidate_id for candidate in partition.preferred_candidates]
