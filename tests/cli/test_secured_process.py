@@ -121,7 +121,7 @@ ELSEWHERE = {
     "chaos": "tests/check/chaos",
     "console": "tests/console/test_pages_process.py",
     "pipeline run": "tests/spark",
-    "quorum describe": "tests/testing/test_quorum.py; these brokers are no quorum",
+    "quorum describe": "tests/shell/test_quorum_security.py; these brokers are no quorum",
     "quorum add-controller": "tests/compatibility/test_quorum_tools.py",
     "quorum remove-controller": "tests/compatibility/test_quorum_tools.py",
 }

@@ -8,8 +8,9 @@ import os
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.shell.authority import Authority
+from tests.shell.authority import Authority, port_of
 from tests.waiting import PATIENCE_S, wait_for
+from tidelog.cli.main import run as command
 from tidelog.config.families.security_options import STANDARD_AUTHORIZER
 from tidelog.security import added_users, scram
 from tidelog.shell.quorum import quorum_folders
@@ -170,3 +171,23 @@ def test_a_user_without_rights_is_denied_and_logged_on_both_sides(nodes):
         assert stranger.call(lambda hosted: hosted.node.quorum.local.applied) == 0
     finally:
         stranger.kill()
+
+
+def test_commands_log_in_to_brokers_and_to_controllers(nodes, tmp_path, capsys):
+    file = tmp_path / "client.properties"
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    lines = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": MECHANISM,
+        "sasl.jaas.config": f'{module} required username="node" password="right";',
+        **{name: text for name, text in nodes.authority.options().items() if name.startswith("ssl.")},
+    }
+    file.write_text("".join(f"{name}={text}\n" for name, text in lines.items()), encoding="utf-8")
+    leader = nodes.controller
+    for place in (
+        ("--bootstrap-server", leader.address),
+        ("--bootstrap-controller", f"127.0.0.1:{port_of(leader, 'CONTROLLER')}"),
+    ):
+        assert command(["quorum", *place, "--command-config", str(file), "describe", "--status"]) == 0
+        assert f"LeaderId:               {leader.id}" in capsys.readouterr().out
+    assert command(["quorum", *place, "describe", "--status"]) == 1, "without a login"

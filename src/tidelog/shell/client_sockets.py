@@ -46,7 +46,8 @@ def addresses(bootstrap: str | Sequence[Address]) -> list[Address]:
     return found
 
 
-def _security(options: ClientOptions) -> "Security | None":
+def security(options: ClientOptions) -> "Security | None":
+    """How connections with these options begin; None without TLS and SASL."""
     if options.security_protocol.upper() == "PLAINTEXT":
         return None  # without TLS its modules are not loaded
     from tidelog.shell.client_security import security_of
@@ -91,7 +92,7 @@ class Sockets:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self._security = _security(client.cluster.options)
+        self._security = security(client.cluster.options)
         self._selector = DefaultSelector()
         self._sockets: dict[int, _Socket] = {}
         self._buffers = Buffers(SPARE_BYTES)

@@ -52,4 +52,4 @@ def connected(*, is_of_node: bool = False) -> AbstractContextManager[Asks]:
         return connect(place.bootstrap_server, place.command_config, is_of_node=is_of_node)
     from tidelog.cli.cluster.controllers import Controllers
 
-    return Controllers(place.bootstrap_controller, place.command_config)
+    return Controllers(place.bootstrap_controller, place.command_config, is_of_node=is_of_node)

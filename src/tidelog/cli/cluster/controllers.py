@@ -1,16 +1,19 @@
 """Requests to the controllers of a metadata quorum: one connection for each, which ends with the answer (KIP-919)."""
 
 import socket
+from contextlib import ExitStack
 from typing import Any, Self
 
 from tidelog.cli.admin_requests import check_reachable
 from tidelog.cli.options import CommandFailed, file_options
+from tidelog.client import properties
 from tidelog.client.admin import ANY
+from tidelog.client.options import AdminOptions
 from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ProtocolViolation
 from tidelog.model import NO_LEADER
+from tidelog.shell import client_sockets
 from tidelog.shell.blocking_frames import receive_frame
-from tidelog.shell.client_sockets import addresses
 from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages import SCHEMAS
 from tidelog.wire.messages.cluster.brokers import DescribeClusterRequest
@@ -24,14 +27,17 @@ Address = tuple[str, int]
 
 
 class Controllers:
-    """As the admin of `shell.transport`, for the requests that controllers serve. Use as a context."""
+    """As the admin of `shell.transport`, for the requests that controllers serve. Use as a context. The file of
+    `command_config` says how to log in; with `is_of_node` it may be a server.properties, with other options."""
 
-    def __init__(self, bootstrap: str, command_config: str | None) -> None:
+    def __init__(self, bootstrap: str, command_config: str | None, *, is_of_node: bool = False) -> None:
         check_reachable(bootstrap)
-        protocol = file_options(command_config).get("security.protocol", "PLAINTEXT")
-        if protocol != "PLAINTEXT":
-            raise CommandFailed(f"--bootstrap-controller supports security.protocol=PLAINTEXT only, not {protocol}.")
-        self._bootstrap = list(addresses(bootstrap))
+        given = file_options(command_config)
+        if is_of_node:
+            given = properties.among_others(AdminOptions, given)
+        options = properties.options(AdminOptions, {"client.id": CLIENT_ID, **given})
+        self._security = client_sockets.security(options)
+        self._bootstrap = list(client_sockets.addresses(bootstrap))
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +61,7 @@ class Controllers:
         found = [(each.host, each.port) for each in described.brokers if each.broker_id == wanted]
         if not found:
             raise CommandFailed(f"Node {wanted} is not a controller.")
-        return _exchange(found[0], request)
+        return self._exchange(found[0], request)
 
     def _described(self) -> Any:
         response = self._first(DescribeClusterRequest(endpoint_type=CONTROLLERS))
@@ -68,28 +74,32 @@ class Controllers:
         *others, last = self._bootstrap
         for address in others:
             try:
-                return _exchange(address, request)
+                return self._exchange(address, request)
             except CommandFailed:
                 continue
-        return _exchange(last, request)
+        return self._exchange(last, request)
+
+    def _exchange(self, address: Address, request: Any) -> Any:
+        """The response, in the newest version that both sides support."""
+        try:
+            with ExitStack() as stack:
+                connection: Any = socket.create_connection(address, TIMEOUT_S)
+                stack.callback(connection.close)
+                if self._security is not None:
+                    connection = self._security.log_in(connection, address[0])
+                    stack.callback(connection.close)
+                own = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+                served = _answer(connection, API_VERSIONS, NEGOTIATED, own).api_keys
+                key = request.__key__
+                highest = [api.max_version for api in served if api.api_key == key]
+                if not highest:
+                    raise CommandFailed(f"{address[0]}:{address[1]} does not support {SCHEMAS[key].name}.")
+                return _answer(connection, key, min(highest[0], SCHEMAS[key].max_version), request)
+        except (OSError, ProtocolViolation) as error:
+            raise CommandFailed(f"The controller at {address[0]}:{address[1]} did not answer: {error}.") from None
 
 
-def _exchange(address: Address, request: Any) -> Any:
-    """The response, in the newest version that both sides support."""
-    try:
-        with socket.create_connection(address, TIMEOUT_S) as connection:
-            own = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
-            served = _answer(connection, API_VERSIONS, NEGOTIATED, own).api_keys
-            key = request.__key__
-            highest = [api.max_version for api in served if api.api_key == key]
-            if not highest:
-                raise CommandFailed(f"{address[0]}:{address[1]} does not support {SCHEMAS[key].name}.")
-            return _answer(connection, key, min(highest[0], SCHEMAS[key].max_version), request)
-    except (OSError, ProtocolViolation) as error:
-        raise CommandFailed(f"The controller at {address[0]}:{address[1]} did not answer: {error}.") from None
-
-
-def _answer(connection: socket.socket, key: int, version: int, request: Any) -> Any:
+def _answer(connection: Any, key: int, version: int, request: Any) -> Any:
     parts = encode_request(key, version, 1, CLIENT_ID, request)
     connection.sendall(b"".join(part for part in parts if not isinstance(part, FileSlice)))
     return decode_response(key, version, memoryview(receive_frame(connection)))[1]
