@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from tests.api.fake_context import add_topic, context, image
-from tidelog.api.authorization import GUARDS, authorize
+from tidelog.api.authorization import CONTROLLER_GUARDS, GUARDS, authorize
 from tidelog.api.registry import APIS, CONTROLLER_APIS
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ErrorCode
@@ -160,7 +160,7 @@ def rules(grants, permission=Permission.ALLOW):
     ]
 
 
-def judge(case, bindings, **options):
+def judge(case, bindings, *, of_controller=False, **options):
     key, version, values, _ = case
     found = image()
     add_topic(found, "t", 0)
@@ -170,7 +170,7 @@ def judge(case, bindings, **options):
     authorizer = Authorizer(BrokerConfig({"node.id": "0"} | options), where.effects, lambda: Time(5, 6))
     authorizer.update(AclIndex(bindings))
     where.access = authorizer.access(ALICE, HOST)
-    return authorize(request(key, **values), where), where
+    return authorize(request(key, **values), where, of_controller=of_controller), where
 
 
 def codes_of(answer):
@@ -333,3 +333,17 @@ def test_a_request_that_names_many_topics_logs_only_some_denials():
         "request": "Produce",
         "rule": "DefaultDeny",
     }
+
+
+OF_CONTROLLERS = {1: AclOperation.CLUSTER_ACTION, 60: AclOperation.ALTER}
+"""APIs whose operation is another one on a listener of controllers, as in Kafka's ControllerApis."""
+
+
+@pytest.mark.parametrize(("key", "needed"), OF_CONTROLLERS.items())
+def test_on_a_listener_of_controllers_it_needs_its_own_operation(key, needed):
+    assert CONTROLLER_GUARDS.keys() == OF_CONTROLLERS.keys()
+    for operation in (AclOperation.CLUSTER_ACTION, AclOperation.ALTER, AclOperation.DESCRIBE, AclOperation.READ):
+        pattern = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL)
+        binding = Binding(pattern, Acl(ALICE, "*", operation, Permission.ALLOW))
+        verdict, _ = judge((key, None, {}, ()), [binding], of_controller=True)
+        assert is_refused(verdict) == (operation != needed), operation

@@ -71,6 +71,11 @@ def test_one_of_three_controllers_is_not_enough_but_with_a_copy_of_another(stopp
     assert tidelog("metadata", "export", str(tmp_path / "file"), *with_copy).code == 0
     assert tidelog("metadata", "export", str(tmp_path / "all"), "--metadata", f"quorum:{stopped}").code == 0
     assert (tmp_path / "file").read_text() == (tmp_path / "all").read_text()
+    foreign = tmp_path / "foreign"
+    with Cluster(brokers=1, folder=foreign, metadata="quorum"):
+        pass
+    result = tidelog("metadata", "export", str(tmp_path / "mixed"), *with_copy, "--replica", str(foreign / "broker-0"))
+    refused(result, "The log directories belong to different clusters: ")
 
 
 def test_a_damaged_log_a_running_node_and_a_folder_without_a_quorum_are_one_sentence(stopped, tidelog, tmp_path):

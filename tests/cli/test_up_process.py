@@ -128,6 +128,36 @@ def test_a_secured_cluster_is_one_flag(tmp_path):
     assert Path(file.split()[-1]).read_text() == before
 
 
+def test_a_secured_quorum_is_two_flags_and_its_credentials_are_for_its_user_only(tmp_path):
+    up = ("up", "--brokers", 1, "--data", tmp_path, "--port", 0, "--metadata", "quorum")
+    with running(*up, "--secure", "--add-scram", "SCRAM-SHA-512=[name=eve,password=apple]") as process:
+        address = process.stdout.readline().split()[1]
+        config = tmp_path / "security" / "client.properties"
+        command = ("quorum", "--bootstrap-server", address, "--command-config", config, "describe", "--status")
+        assert run_command(*command)[0] == 0
+        process.terminate()
+        assert ended(process)[0] == 0
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "ca.pem"]
+    assert any(path.name == "bootstrap.checkpoint" for path in files)
+    assert [path for path in files if path.stat().st_mode & 0o077 and not _is_hidden(path, tmp_path)] == []
+    code, out, err = run_with_errors(*up[:-2], "--secure")
+    assert (code, out) == (1, "")
+    assert "has a metadata quorum: start it with --metadata quorum" in err
+
+
+def _is_hidden(path, root):
+    """Whether others may not even enter one of its folders."""
+    return any(
+        not folder.stat().st_mode & 0o007 for folder in path.parents if folder.is_relative_to(root) and folder != root
+    )
+
+
+def run_with_errors(*arguments):
+    with running(*arguments) as process:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out, err
+
+
 def run_command(*arguments):
     with running(*arguments) as process:
         out, _ = process.communicate(timeout=PATIENCE_S)

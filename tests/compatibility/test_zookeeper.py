@@ -19,7 +19,7 @@ from tests.compatibility.support import Load, Topic, assert_exact, controller_of
 from tests.ensemble import Ensemble
 from tests.processes import Processes
 from tests.shell.killed_with_acls import ANYTHING, check_acls_survive, creation
-from tests.shell.killed_with_tokens import check_tokens_survive
+from tests.shell.killed_with_tokens import check_tokens_and_users_survive
 from tests.shell.test_acls import SECURED, logged_in_at
 from tests.waiting import wait_for
 from tidelog.errors import ErrorCode
@@ -295,7 +295,7 @@ def test_acls_survive_a_kill(zookeeper, tmp_path, free_ports):
 
 def test_delegation_tokens_survive_a_kill(zookeeper, tmp_path, free_ports):
     place = f"{zookeeper.hosts}/compatibility/{next(CHROOTS)}"
-    made = check_tokens_survive(tmp_path, free_ports(3), {"zookeeper.connect": place})
+    made = check_tokens_and_users_survive(tmp_path, free_ports(3), {"zookeeper.connect": place})
     tree = KazooClient(place, timeout=OPERATOR_S)
     tree.start()
     try:

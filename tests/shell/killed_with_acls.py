@@ -39,12 +39,13 @@ def creation(name, pattern):
     )
 
 
-def check_acls_survive(folder, ports, options):
-    """`ports` are two free ones; `options` name the metadata store."""
-    plain, secured, brokers = ports
+def check_acls_survive(folder, ports, options, *, quorum=False):
+    """`ports` are three free ones; `options` name the metadata store, unless it is a `quorum`, which needs a fourth port."""
+    plain, secured, brokers, *controllers = ports
     listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{secured},REPLICATION://127.0.0.1:{brokers}"
+    listeners += "".join(f",CONTROLLER://127.0.0.1:{port}" for port in controllers)
     overrides = {**SECURED, **options, "listeners": listeners}
-    with Processes(folder, brokers=1, port=plain, overrides=overrides, report=lambda _: None) as cluster:
+    with Processes(folder, brokers=1, port=plain, overrides=overrides, report=lambda _: None, quorum=quorum) as cluster:
 
         @contextmanager
         def admin():

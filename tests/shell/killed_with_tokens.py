@@ -1,5 +1,7 @@
-"""A broker process that is killed as soon as it has answered that a delegation token is made, renewed or removed."""
+"""A broker process that is killed as soon as it has answered that a delegation token is made, renewed or removed, or
+that a user has a password."""
 
+import hashlib
 from contextlib import contextmanager
 
 from tests.processes import Processes
@@ -12,16 +14,22 @@ from tidelog.wire.messages.security.delegation_tokens import (
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
+from tidelog.wire.messages.security.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 
 HOUR_MS = 3_600_000
+SALT, ROUNDS, SHA_512 = b"a salt of carol.", 4096, 2
 
 
-def check_tokens_survive(folder, ports, options):
-    """`ports` are three free ones; `options` name the metadata store."""
-    plain, secured, brokers = ports
+def check_tokens_and_users_survive(folder, ports, options, *, quorum=False):
+    """`ports` are three free ones; `options` name the metadata store, unless it is a `quorum`, which needs a fourth port."""
+    plain, secured, brokers, *controllers = ports
     listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{secured},REPLICATION://127.0.0.1:{brokers}"
+    listeners += "".join(f",CONTROLLER://127.0.0.1:{port}" for port in controllers)
     overrides = {**WANTS, **options, "listeners": listeners, "delegation.token.secret.key": "the secret"}
-    with Processes(folder, brokers=1, port=plain, overrides=overrides, report=lambda _: None) as cluster:
+    with Processes(folder, brokers=1, port=plain, overrides=overrides, report=lambda _: None, quorum=quorum) as cluster:
 
         @contextmanager
         def alice():
@@ -50,7 +58,16 @@ def check_tokens_survive(folder, ports, options):
             gone = wire.ask(40, 2, ExpireDelegationTokenRequest(hmac=removed.hmac, expiry_time_period_ms=-1))
             renewed = wire.ask(39, 2, RenewDelegationTokenRequest(hmac=kept.hmac, renew_period_ms=HOUR_MS))
             assert gone.error_code == renewed.error_code == 0
+        with alice() as wire:
+            salted = hashlib.pbkdf2_hmac("sha512", b"secret", SALT, ROUNDS)
+            carol = ScramCredentialUpsertion(
+                name="carol", mechanism=SHA_512, iterations=ROUNDS, salt=SALT, salted_password=salted
+            )
+            (result,) = wire.ask(51, 0, AlterUserScramCredentialsRequest(upsertions=[carol])).results
+            assert result.error_code == 0
         wait_for(lambda: known() == {kept.token_id: renewed.expiry_timestamp_ms}, "what was changed last")
+        with Wire(secured) as wire:
+            assert log_in(wire, "carol", "secret").error_code == 0
         assert logs_in(kept)
         assert not logs_in(removed)
     return kept

@@ -1,7 +1,10 @@
-"""Delegation tokens in SQLite survive kill -9."""
+"""Delegation tokens and users in SQLite and in a metadata quorum survive kill -9."""
 
-from tests.shell.killed_with_tokens import check_tokens_survive
+import pytest
+
+from tests.shell.killed_with_tokens import check_tokens_and_users_survive
 
 
-def test_tokens_survive_a_kill(tmp_path, free_ports):
-    check_tokens_survive(tmp_path, free_ports(3), {})
+@pytest.mark.parametrize("quorum", [False, True], ids=["sqlite", "quorum"])
+def test_tokens_and_users_survive_a_kill(tmp_path, free_ports, quorum):
+    check_tokens_and_users_survive(tmp_path, free_ports(3 + quorum), {}, quorum=quorum)

@@ -483,8 +483,9 @@ GUARDS: dict[int, Guard | None] = {
 }
 """By API key; an API that is missing is served to nobody. None: open to everyone, or guarded by its handler."""
 
-CONTROLLER_GUARDS = {1: on_cluster(CLUSTER_ACTION)}
-"""Those of APIs that are another request on a listener of controllers: Fetch is that of the metadata log."""
+CONTROLLER_GUARDS = {1: on_cluster(CLUSTER_ACTION), 60: on_cluster(ALTER)}
+"""Those of APIs that are another request on a listener of controllers, as in Kafka: Fetch is that of the metadata log,
+DescribeCluster names the controllers."""
 
 _APIS = {key: (guard, SCHEMAS[key].name, key in AUDITED) for key, guard in GUARDS.items()}
 """(guard, name, whether the changes that it requests are logged)."""

@@ -89,6 +89,7 @@ def _open_quorum(nodes: "list[StoppedNode]", *, create: bool) -> Iterator[Metada
     from tidelog.controller.tree import SKELETON
     from tidelog.quorum.tree import Tree
     from tidelog.shell.quorum.stopped_quorum import TreeStore, locked, read, write_new
+    from tidelog.shell.secure_folder import only_owner
     from tidelog.shell.store.tree_export import TreeError
 
     try:
@@ -96,7 +97,8 @@ def _open_quorum(nodes: "list[StoppedNode]", *, create: bool) -> Iterator[Metada
             store = TreeStore(Tree(SKELETON) if create else read(nodes))
             yield store
             if create:
-                write_new(nodes, store.tree)
+                with only_owner():
+                    write_new(nodes, store.tree)
     except TreeError as refused:
         raise CommandFailed(str(refused)) from None
 

@@ -9,7 +9,8 @@ tokens, for which Kafka has no file, is among them.
 import os
 import secrets
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,17 @@ BROKER_NAME = "tidelog-broker"
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 ONLY_OWNER = 0o077
 """The umask of processes of a secured cluster: the metadata store holds credentials, too."""
+
+
+@contextmanager
+def only_owner() -> Iterator[None]:
+    """Files that are made meanwhile hold credentials: only this user may read them."""
+    before = os.umask(ONLY_OWNER)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
 
 _BETWEEN = f"listener.name.{INTER_BROKER_LISTENER.lower()}"
 _PROTOCOLS = BrokerConfig.OPTIONS["listener.security.protocol.map"].default

@@ -4,13 +4,13 @@ Brokers end with their supervisor, even if it is killed. `tidelog up` runs one (
 """
 
 import errno
-import os
 import select
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -28,7 +28,7 @@ from tidelog.shell.child import Child
 from tidelog.shell.connections import acceptor
 from tidelog.shell.disk import LOCK_FILE, is_locked
 from tidelog.shell.quorum import quorum_folders
-from tidelog.shell.secure_folder import ONLY_OWNER, PROTOCOL, SecureFolder
+from tidelog.shell.secure_folder import ONLY_OWNER, PROTOCOL, SecureFolder, only_owner
 from tidelog.shell.store import scram_users, zookeeper_session_file
 from tidelog.shell.store.store_address import StoreUnavailable, ZookeeperAddress, address_of
 from tidelog.wire.codec import decode_response, encode_request
@@ -159,9 +159,11 @@ class Supervisor:
                 f"--add-scram: the cluster in {self.folder} exists, and only its brokers can add users: start it "
                 "without, and use `tidelog configs --alter --entity-type users`."
             )
+        folders = {each.number: Path(each.properties()["log.dirs"]) for each in self.children}
+        hosts = {each.number: each.host for each in self.children}
         try:
-            folders = {each.number: Path(each.properties()["log.dirs"]) for each in self.children}
-            voters = quorum_folders.prepare(folders, {each.number: each.host for each in self.children}, users)
+            with only_owner() if users else nullcontext():
+                voters = quorum_folders.prepare(folders, hosts, users)
         except quorum_folders.NotFormatted as error:
             raise NotReady(str(error)) from None
         for child in self.children:
@@ -170,14 +172,12 @@ class Supervisor:
     def _add_users(self, users: Sequence[User], *, only_missing: bool = False) -> None:
         if not users:
             return
-        before = os.umask(ONLY_OWNER)
         try:
-            address = address_of(BrokerConfig(self.children[0].properties()))
-            scram_users.add(address, users, only_missing=only_missing)
+            with only_owner():
+                address = address_of(BrokerConfig(self.children[0].properties()))
+                scram_users.add(address, users, only_missing=only_missing)
         except StoreUnavailable as error:
             raise NotReady(str(error)) from None
-        finally:
-            os.umask(before)
 
     def _check_free(self) -> None:
         """Fail before anything is started: brokers would detect this themselves, but the others would be running by

@@ -116,6 +116,7 @@ class _Found(NamedTuple):
     key: ReplicaKey
     voters: VoterSet
     tree: Tree
+    cluster_id: str
 
 
 def read(nodes: Sequence[StoppedNode]) -> Tree:
@@ -124,6 +125,8 @@ def read(nodes: Sequence[StoppedNode]) -> Tree:
     found = [_replica(node) for node in nodes if Path(node.metadata, METADATA_FOLDER).is_dir()]
     if not found:
         raise TreeError(f"Log directory {nodes[0].metadata} has no metadata log.")
+    if len(clusters := {each.cluster_id for each in found}) > 1:
+        raise TreeError(f"The log directories belong to different clusters: {', '.join(sorted(clusters))}.")
     best = max(found, key=lambda each: each.end)
     present = {each.key.id for each in found if each.key in best.voters}
     if len(present) < best.voters.majority:
@@ -158,7 +161,8 @@ def _replica(node: StoppedNode) -> _Found:
             replica.close()
         except (CorruptLog, CannotStart, DiskFailed, OSError) as error:
             raise TreeError(f"{str(error).replace(copy, node.metadata).rstrip('.')}.") from None
-    return _Found(replica.log_end, ReplicaKey(meta.node_id, meta.directory_id or b""), replica.voters.latest, content)
+    key = ReplicaKey(meta.node_id, meta.directory_id or b"")
+    return _Found(replica.log_end, key, replica.voters.latest, content, meta.cluster_id)
 
 
 def _applied(replica: Replica) -> Tree:
