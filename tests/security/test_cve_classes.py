@@ -17,9 +17,10 @@ import pytest
 import tidelog
 from tests.compatibility.differential.batches import with_field
 from tests.node.one_broker import CLIENT, TOPIC_ID, WALL, OneBroker
+from tests.quorum.replicas import One
 from tests.shell.echo import framed, is_closed, receive_frame, serving
 from tidelog.api.authorization import GUARDS
-from tidelog.api.registry import APIS
+from tidelog.api.registry import APIS, CONTROLLER_APIS
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.option import Dynamic
 from tidelog.errors import ApiError, ErrorCode, InvalidOption, ProtocolViolation
@@ -42,7 +43,10 @@ from tidelog.wire.messages import SCHEMAS
 from tidelog.wire.messages.records.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tidelog.wire.records import TRANSACTIONAL, Record, build, header
 
-CLIENTS = [api for api in APIS.values() if api.caller != "broker"]
+CLIENTS = [
+    *(api for api in APIS.values() if api.caller != "broker"),
+    *(api for key, api in CONTROLLER_APIS.items() if key not in APIS),
+]
 SOURCES = sorted(Path(tidelog.__file__).parent.rglob("*.py"))
 HUGE = b"\xff\xff\xff\xff\x0f"
 """An unsigned varint of 32 ones."""
@@ -158,7 +162,15 @@ def test_a_request_that_meets_a_bug_ends_only_its_connection(monkeypatch):
     assert [event.fields["api"] for event in broker.events if event.kind == "request.failed"] == ["Metadata"]
     broker.connect(77)
     assert broker.produced(broker.produce("on", connection=77)) == (0, 0)
-    assert 59 not in APIS
+
+
+@pytest.mark.parametrize("key", [52, 53, 54, 59])
+def test_a_request_to_the_quorum_without_topics(key):
+    """CVE-2026-83525: on a controller itself."""
+    one = One()
+    one.lead()
+    answer = one.answers[one.request(SCHEMAS[key].request(topics=[]))]
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_a_request_that_waits_keeps_its_own_bytes():

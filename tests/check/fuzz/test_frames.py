@@ -12,13 +12,14 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tidelog.api.registry import APIS
+from tidelog.api.registry import APIS, CONTROLLER_APIS
 from tidelog.check.fuzz.frames import CHANGES, frames, joined, request_pieces
 from tidelog.check.fuzz.messages import drawn, pieces_of
 from tidelog.errors import ProtocolViolation
 from tidelog.wire import codec
 from tidelog.wire.messages import SCHEMAS
 
+ALL = {**CONTROLLER_APIS, **APIS}
 MOST_ENTRIES = 100_000
 PER_BYTE = 2_000
 """Bytes of memory that a byte of a request may cost: a structure with many fields, all with their defaults."""
@@ -84,15 +85,15 @@ def check_memory(key, version, chance):
 
 
 def versions(key):
-    return range(APIS[key].low, APIS[key].high + 1)
+    return range(ALL[key].low, ALL[key].high + 1)
 
 
 def test_spoiled_requests_of_the_newest_versions():
-    for key, api in APIS.items():
+    for key, api in ALL.items():
         check_version(key, api.high, Random(key), 1)
 
 
-@pytest.mark.parametrize("key", APIS, ids=lambda key: APIS[key].name)
+@pytest.mark.parametrize("key", ALL, ids=lambda key: ALL[key].name)
 @given(chance=st.randoms(use_true_random=False))
 @settings(max_examples=3, deadline=None, phases=[Phase.generate])  # to shrink one would take minutes
 def test_every_version_of_a_spoiled_request(key, chance):
@@ -100,13 +101,13 @@ def test_every_version_of_a_spoiled_request(key, chance):
         check_version(key, version, chance, 1)
 
 
-@pytest.mark.parametrize("key", APIS, ids=lambda key: APIS[key].name)
+@pytest.mark.parametrize("key", ALL, ids=lambda key: ALL[key].name)
 def test_every_version_takes_memory_in_proportion(key):
     for version in versions(key):
         check_memory(key, version, Random(version))
 
 
-@pytest.mark.parametrize("key", APIS, ids=lambda key: APIS[key].name)
+@pytest.mark.parametrize("key", ALL, ids=lambda key: ALL[key].name)
 def test_every_cut_is_a_violation(key):
     for version in versions(key):
         body = joined(request_pieces(key, version, Random(version)))
@@ -114,7 +115,7 @@ def test_every_cut_is_a_violation(key):
             assert outcome(body[:end]) is None
 
 
-@pytest.mark.parametrize("key", APIS, ids=lambda key: APIS[key].name)
+@pytest.mark.parametrize("key", ALL, ids=lambda key: ALL[key].name)
 def test_every_version_is_encoded_as_the_compiled_encoder_does(key):
     for version in versions(key):
         request = drawn(SCHEMAS[key].request, version, Random(version))

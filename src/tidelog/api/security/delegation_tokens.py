@@ -100,7 +100,7 @@ def keep_visible(
 def may_use_tokens(request: Any, context: Context) -> bool:
     """Whether the client is a user who logged in with more than a token, or a broker that forwards for one."""
     if _is_broker(context):
-        return bool(getattr(request, "requester", ""))
+        return ":" in getattr(request, "requester", "")
     by_token = context.authentication is not None and context.authentication.by_token
     return not by_token and principal_of(context.principal) != ANONYMOUS
 
