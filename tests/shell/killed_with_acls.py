@@ -40,10 +40,9 @@ def creation(name, pattern):
 
 
 def check_acls_survive(folder, ports, options, *, quorum=False):
-    """`ports` are three free ones; `options` name the metadata store, unless it is a `quorum`, which needs a fourth port."""
-    plain, secured, brokers, *controllers = ports
+    """`ports` are three free ones; `options` name the metadata store, unless it is a `quorum`."""
+    plain, secured, brokers = ports
     listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{secured},REPLICATION://127.0.0.1:{brokers}"
-    listeners += "".join(f",CONTROLLER://127.0.0.1:{port}" for port in controllers)
     overrides = {**SECURED, **options, "listeners": listeners}
     with Processes(folder, brokers=1, port=plain, overrides=overrides, report=lambda _: None, quorum=quorum) as cluster:
 

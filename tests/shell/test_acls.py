@@ -42,9 +42,11 @@ SECURED = {
 }
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster(brokers=2, options=SECURED) as running:
+@pytest.fixture(scope="module", params=["sqlite", "quorum"])
+def cluster(request):
+    """In a quorum, controllers have no TLS here, so brokers are ANONYMOUS to them."""
+    own = {"super.users": "User:brokers;User:admin;User:ANONYMOUS"} if request.param == "quorum" else {}
+    with Cluster(brokers=2, options=SECURED | own, metadata=request.param) as running:
         create_topic(running, "t", 2)
         for broker in running.brokers:
             with logged_in(broker, "admin") as wire:

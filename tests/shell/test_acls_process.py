@@ -10,4 +10,4 @@ def test_acls_survive_a_kill(tmp_path, free_ports):
 def test_acls_in_a_quorum_survive_a_kill(tmp_path, free_ports):
     """Without TLS on its listener of controllers, its own principal is ANONYMOUS there."""
     own = {"super.users": "User:brokers;User:admin;User:ANONYMOUS"}
-    check_acls_survive(tmp_path, free_ports(4), own, quorum=True)
+    check_acls_survive(tmp_path, free_ports(3), own, quorum=True)

@@ -299,7 +299,7 @@ def _ending(child: Child, ended: str) -> str:
 
 def join_quorum(child: Child, voters: Sequence[InitialVoter]) -> None:
     """Make a broker a member of the metadata quorum."""
-    child.options = {**quorum_folders.options_of(child.number, voters), **child.options}
+    child.options = quorum_folders.joined(child.options, child.number, voters)
     between = child.more_listeners or (f"{INTER_BROKER_LISTENER}://{child.host}:0",)
     controllers = quorum_folders.listeners_of(child.number, voters)
     child.more_listeners = [*(each for each in between if each not in controllers), *controllers]

@@ -110,7 +110,7 @@ class Broker:
 
     def join_quorum(self, voters: Sequence[InitialVoter]) -> None:
         """Be a member of a metadata quorum."""
-        self._options = {**quorum_folders.options_of(self.id, voters), **self._options}
+        self._options = quorum_folders.joined(self._options, self.id, voters)
         self._controllers = quorum_folders.listeners_of(self.id, voters)
 
     @property

@@ -73,6 +73,14 @@ def options_of(number: int, voters: Sequence[InitialVoter]) -> dict[str, str]:
     }
 
 
+def joined(given: Mapping[str, str], number: int, voters: Sequence[InitialVoter]) -> dict[str, str]:
+    """The options of one broker, which has the options `given`: to `listeners` its own for controllers are added."""
+    found = {**options_of(number, voters), **given}
+    if "listeners" in given and f"{LISTENER}://" not in given["listeners"]:
+        found["listeners"] = ",".join([given["listeners"], *listeners_of(number, voters)])
+    return found
+
+
 def listeners_of(number: int, voters: Sequence[InitialVoter]) -> list[str]:
     """Its listeners for controllers."""
     return [f"{LISTENER}://{voter.host}:{voter.port}" for voter in voters if voter.node_id == number]
