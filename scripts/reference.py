@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.compatibility.clients.page import clients
-from tidelog.api.registry import APIS, Api
+from tidelog.api.registry import APIS, CONTROLLER_APIS, Api
 from tidelog.config import reference
 from tidelog.errors import RETRIABLE, ErrorCode
 
@@ -36,7 +36,13 @@ def apis() -> str:
         ("operation to authorize", lambda api: api.operation),
         ("handled in", lambda api: f"`api/{api.module.replace('.', '/')}.py`"),
     )
-    return f"# Supported APIs\n\n{GENERATED}\n\n{reference.table(columns, APIS.values())}\n"
+    only = [api for key, api in sorted(CONTROLLER_APIS.items()) if APIS.get(key) != api]
+    return (
+        f"# Supported APIs\n\n{GENERATED}\n\n{reference.table(columns, APIS.values())}\n\n"
+        "## On listeners of controllers\n\n"
+        "Controllers of a metadata quorum also serve what brokers forward to them.\n\n"
+        f"{reference.table([columns[0], columns[1], columns[2], columns[4]], only)}\n"
+    )
 
 
 def _versions(api: Api) -> str:

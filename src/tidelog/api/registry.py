@@ -159,7 +159,7 @@ CONTROLLER_APIS: dict[int, Api] = {
         _api(55, "Cluster DESCRIBE", _QUORUM),  # DescribeQuorum
         _api(57, "Cluster ALTER", _TO_CONTROLLER),  # UpdateFeatures
         _api(59, "Cluster CLUSTER_ACTION", _QUORUM),  # FetchSnapshot
-        _api(60, "none", "cluster.describe_cluster:controllers"),  # DescribeCluster
+        _api(60, "Cluster ALTER", "cluster.describe_cluster:controllers"),  # DescribeCluster
         _api(80, "Cluster ALTER", _QUORUM),  # AddRaftVoter
         _api(81, "Cluster ALTER", _QUORUM),  # RemoveRaftVoter
         _api(82, "Cluster CLUSTER_ACTION", _QUORUM),  # UpdateRaftVoter
