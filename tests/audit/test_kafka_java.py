@@ -20,8 +20,8 @@ def kafka(tmp_path, kafka_libs, kafka_tool):
     class Quick(sides.Kafka):
         """Not to be measured: it starts sooner."""
 
-        def format(self, *tool):
-            kafka_tool(*tool)
+        def format(self, *arguments):
+            kafka_tool("kafka.tools.StorageTool", *arguments)
 
         def command(self, number):
             return ["java", "-Xmx512m", *jvm.KAFKA, "-cp", kafka_libs, "kafka.Kafka", self.properties(number)]

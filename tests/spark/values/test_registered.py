@@ -124,7 +124,7 @@ def test_values_of_protobuf_are_rows_by_the_message_that_each_names(mock):
     values = [
         frame + b"\x02\x02" + order,  # one place: 1
         frame + b"\0" + b"\x08\x05",  # the first message: another one
-        frame + b"\x04\x02\x00" + b"\x08\x05",  # two places: inside the order
+        frame + b"\x04\x02\x02" + b"\x08\x05",  # two places: inside the order, behind the entries of its map
         later + b"\0" + b"\x38\x06",
         later + b"\x02\0" + b"\x38\x07",
         *(frame + each for each in (b"", b"\x02", b"\x03", b"\x02\x02\x0f", b"\xff" * 12)),
