@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.measure import PASSES, Figures, Measure, Target
+from bench.rows.starting import start
 from bench.sides import Kafka, QuorumTidelog, Side
-from bench.wire import active_controller, create, fresh_topic, leaders, patiently, produce_to_all
+from bench.wire import active_controller, fresh_topic, leaders, patiently, produce_to_all
 
 BROKERS = 3
 PARTITIONS = 1000
-ALL, LEADER_ACK = -1, 1
-FIRST, MANY = "first", "many"
+LEADER_ACK = 1
+MANY = "many"
 IDLE_S = 15.0
 KINDS: tuple[type[Side], ...] = (QuorumTidelog, Kafka)
 FIGURES = (
@@ -49,12 +50,8 @@ def quorum(scale: float) -> Iterator[Measure]:
 def _pass(kind: type[Side], size: int) -> Figures:
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         side = kind(Path(folder) / "cluster", BROKERS)
-        begin = time.perf_counter()
-        side.start()
         try:
-            patiently(create, side.ports[0], FIRST, 1, BROKERS)
-            patiently(produce_to_all, side.ports[0], FIRST, ALL)
-            started = time.perf_counter() - begin
+            started = start(side)
             side.wait_ready()
             begin = time.perf_counter()
             fresh_topic(side.ports[0], MANY, size, BROKERS)

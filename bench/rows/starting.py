@@ -35,11 +35,16 @@ def _start(kind: type[Side], brokers: int) -> tuple[float, float]:
     """(seconds, CPU seconds); what has to be there before, as Kafka's formatted folders, is not counted."""
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         side = kind(Path(folder) / "cluster", brokers)
-        begin = time.perf_counter()
-        side.start()
         try:
-            patiently(create, side.ports[0], TOPIC, 1, brokers)
-            patiently(produce_to_all, side.ports[0], TOPIC, ALL)
-            return time.perf_counter() - begin, side.cpu_seconds()
+            return start(side), side.cpu_seconds()
         finally:
             side.stop()
+
+
+def start(side: Side) -> float:
+    """Start the processes; returns the seconds until the first record was acknowledged."""
+    begin = time.perf_counter()
+    side.start()
+    patiently(create, side.ports[0], TOPIC, 1, side.brokers)
+    patiently(produce_to_all, side.ports[0], TOPIC, ALL)
+    return time.perf_counter() - begin

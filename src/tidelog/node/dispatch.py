@@ -305,7 +305,7 @@ class Dispatch:
         """What the connection's principal may do; None where it may do everything. A broker may: it forwards what
         clients requested, which their own broker authorized. On a listener that clients use, too, only its client ID
         tells such a request from one that its principal makes itself. What is requested of the quorum is not
-        forwarded, and authorized as Kafka's controllers do it, whoever requests it."""
+        forwarded, and is always authorized, as Kafka's controllers do it."""
         authorizer = self._authorizer
         if authorizer is None or connection is SELF:
             return None

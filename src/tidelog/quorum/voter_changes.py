@@ -272,7 +272,7 @@ def _endpoints(request: AddRaftVoterRequest | UpdateRaftVoterRequest) -> list[Vo
 
 
 def _of_any_address(request: AddRaftVoterRequest | UpdateRaftVoterRequest) -> str:
-    """The first endpoint that leads whoever connects there to itself; '' if there is none."""
+    """The first endpoint that names no machine, so that clients would connect to themselves; '' if there is none."""
     found = (f"{each.host}:{each.port}" for each in request.listeners if is_any_address(each.host))
     return next(found, "")
 

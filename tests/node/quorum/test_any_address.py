@@ -1,4 +1,4 @@
-"""Controllers that listen at 0.0.0.0: whoever connects there reaches itself."""
+"""Controllers that listen at 0.0.0.0: a node that connects there reaches itself."""
 
 from tests.node.quorum.quorum_cluster import PORTS, Process, QuorumCluster, directory
 from tidelog.quorum.voters import ReplicaKey, VoterSet, voter_record

@@ -28,7 +28,7 @@ def test_a_broker_finds_the_leader_by_a_follower(seed):
     quorum = cluster.nodes[3].quorum
     assert quorum.machine.voters.ids == (0, 1, 2)
     assert (quorum.kraft_version, quorum.machine.is_voter) == (1, False)
-    cluster.kill(leader)  # the voters are known from the log now, whoever is gone
+    cluster.kill(leader)  # the voters are known from the log by now
     cluster.settle()
 
 

@@ -192,7 +192,7 @@ def test_a_metadata_log_that_cannot_be_closed_does_not_keep_a_node_from_stopping
 
 
 def test_a_broker_whose_metadata_sync_hangs_loses_its_session():
-    """It fetches, but applies nothing: what it is told to do would wait for ever."""
+    """It fetches but applies nothing, so it would never carry out what the controller requests."""
     cluster = QuorumCluster().start()
     cluster.settle()
     hanging = next(number for number in range(3) if number != cluster.controller())

@@ -120,7 +120,7 @@ class QuorumNode:
         return VoterSet.of(found), endpoints
 
     def _bootstrap(self) -> list[Endpoint]:
-        """The bootstrap servers but this node: whoever answers names the leader."""
+        """The bootstrap servers without this node. Each of them can name the leader."""
         chosen = self._options
         return [controller_endpoint(chosen.listener, *each) for each in chosen.bootstrap if each != chosen.own]
 

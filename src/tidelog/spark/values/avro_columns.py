@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tidelog.spark.reading.record_columns import Bytes, Numbers, Slices, binary_array
 from tidelog.spark.values.avro_schema import Decimal, Enum, Fixed, Kind, List, Map, Primitive, Record, Union
+from tidelog.spark.values.text import is_text
 
 PAD = 24
 """Zeros behind the last record, where a field of a record that is cut off may be looked for."""
@@ -141,7 +142,7 @@ class _Decoder:
         try:
             return found.cast(pa.string())
         except pa.ArrowInvalid:  # which ones is only asked where some are
-            wrong = np.array([not _is_text(each.as_py()) for each in found], np.bool_)
+            wrong = np.array([not is_text(each.as_py()) for each in found], np.bool_)
             self.bad[rows[wrong]] = True
             emptied = slices._replace(lengths=np.where(wrong, 0, slices.lengths))
             return binary_array(self.view, emptied).cast(pa.string())
@@ -226,11 +227,3 @@ class _Decoder:
         wrong = self.bad[rows] | (count < 0) | (count > self.stop[rows] - self.at[rows])
         self.bad[rows[wrong]] = True
         return np.where(wrong, 0, count)
-
-
-def _is_text(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tidelog.spark.reading.record_columns import Bytes, Numbers, Slices, binary_array
 from tidelog.spark.values.proto_schema import UNSIGNED_64, Enum, Field, Kind, Message, Scalar, Timestamp
+from tidelog.spark.values.text import is_text
 
 VARINT, EIGHT, SIZED, BEGIN, END, FOUR = range(6)
 VARINT_BYTES = 10
@@ -200,7 +201,7 @@ class _Decoder:
         try:
             return raw.cast(pa.string())
         except pa.ArrowInvalid:  # which ones is only asked where some are
-            wrong = np.array([not _is_text(each.as_py()) for each in raw], np.bool_)
+            wrong = np.array([not is_text(each.as_py()) for each in raw], np.bool_)
             self.bad[found.records[wrong]] = True
             return binary_array(self.view, slices._replace(lengths=np.where(wrong, 0, slices.lengths))).cast(
                 pa.string()
@@ -337,11 +338,3 @@ def _places(counts: Numbers) -> Numbers:
     """0, 1, … for each of the counts."""
     total = int(counts.sum())
     return np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-
-
-def _is_text(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
