@@ -188,6 +188,12 @@ def test_no_leftovers():
     assert marked == []
 
 
+def test_no_test_replaces_the_time_of_all_threads():
+    patched = re.compile(r"setattr\((time,|\"[^\"]*\.time\.)")
+    found = [path.name for path in sorted((ROOT / "tests").rglob("*.py")) if patched.search(path.read_text())]
+    assert found == [], "give the module under test its own: tests.waiting.own_clock"
+
+
 def _dotted(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return f"{_dotted(node.value)}.{node.attr}"

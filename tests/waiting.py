@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -18,3 +19,8 @@ def wait_for(condition: Callable[[], T], what: str, within_s: float = PATIENCE_S
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}; last: {found!r}"
         time.sleep(POLL_S)
     return found
+
+
+def own_clock(**functions: Any) -> SimpleNamespace:
+    """The module `time` with other functions, for one module under test: what threads of other tests call stays."""
+    return SimpleNamespace(**{**vars(time), **functions})

@@ -1,15 +1,15 @@
 """`tidelog status`: every replica's place, seen from outside, and what changed."""
 
 import json
-import time
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
-from tests.waiting import wait_for
+from tests.waiting import own_clock, wait_for
 from tidelog.cli.admin_requests import connect
 from tidelog.cli.replica_states import ReplicaState, replica_states
+from tidelog.cli.status import status_command
 from tidelog.cli.status.status_command import changed_states, print_changes, rich_table
 from tidelog.cli.status.status_screen import Screen, View, split_keys
 from tidelog.model import TopicPartition
@@ -82,7 +82,7 @@ def test_following_prints_changes_and_says_once_that_nobody_answers(monkeypatch,
         shown.pop()
 
     shown = [1, 1, 1]
-    monkeypatch.setattr(time, "sleep", end)
+    monkeypatch.setattr(status_command, "time", own_clock(sleep=end))
     with pytest.raises(KeyboardInterrupt):
         print_changes(lambda: next(looks), 1)
     out, err = capsys.readouterr()

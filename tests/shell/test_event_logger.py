@@ -4,8 +4,10 @@ import io
 
 import pytest
 
+from tests.waiting import own_clock
 from tidelog.effects import Event
 from tidelog.node.event_log import LINES_OF_ONE
+from tidelog.shell import event_logger
 from tidelog.shell.event_logger import EventLogger
 
 
@@ -29,7 +31,7 @@ def test_levels_are_heard_by_family(capsys):
 
 def test_lines_that_peers_cause_are_limited_and_say_how_many_were_omitted(capsys, monkeypatch):
     now = 100.0
-    monkeypatch.setattr("tidelog.shell.event_logger.time.monotonic", lambda: now)
+    monkeypatch.setattr(event_logger, "time", own_clock(monotonic=lambda: now))
     logger = EventLogger("broker-0")
     for _ in range(1_000):
         logger.write("warning", "connection.refused", {"reason": "x"})

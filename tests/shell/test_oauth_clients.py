@@ -10,9 +10,11 @@ from tests.security.https_server import serving
 from tests.security.tokens import RSA_KEYS, Provider
 from tests.shell.test_oauth import options, token
 from tests.shell.test_tls import port_of
+from tests.waiting import own_clock
 from tidelog.client import properties
 from tidelog.client.options import AdminOptions
 from tidelog.errors import ApiError, InvalidOption
+from tidelog.shell import access_tokens
 from tidelog.shell.access_tokens import AccessTokens
 from tidelog.shell.client_security import security_of
 from tidelog.shell.transport import Admin
@@ -109,7 +111,7 @@ def test_a_client_gets_a_token_by_its_credentials(port, server):
 
 def test_a_token_is_used_for_most_of_its_time(server, monkeypatch):
     now = [time.time()]
-    monkeypatch.setattr("tidelog.shell.access_tokens.time.time", lambda: now[0])
+    monkeypatch.setattr(access_tokens, "time", own_clock(time=lambda: now[0]))
     server.answers["/token"] = answer(token(exp=int(now[0]) + 1000))
     server.requests.clear()
     found = tokens(with_credentials(server, "/token"))
@@ -130,7 +132,7 @@ def test_a_provider_that_is_unavailable_is_asked_again(server, monkeypatch):
         if len(waited) == 3:
             server.answers["/later"] = answer("late")
 
-    monkeypatch.setattr("tidelog.shell.access_tokens.time.sleep", sleep)
+    monkeypatch.setattr(access_tokens, "time", own_clock(sleep=sleep))
     server.answers["/later"] = (503, b"")
     assert tokens(with_credentials(server, "/later")).token() == "late"
     assert waited == [0.1, 0.2, 0.4]

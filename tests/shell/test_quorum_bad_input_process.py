@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.ports import free_ports
+from tests.shell.test_quorum_brokers_process import leader_of_quorum
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.log.checkpoints import META_PROPERTIES, format_meta_properties, read_meta_properties
 from tidelog.quorum.formatting import METADATA_FOLDER
 from tidelog.quorum.state_file import FILE_NAME
 from tidelog.shell.quorum import quorum_folders
 from tidelog.shell.supervisor import Supervisor
+from tidelog.shell.transport import Admin
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +64,23 @@ class Node:
         known = read_meta_properties(file.read_bytes(), str(file))
         file.write_bytes(format_meta_properties(known._replace(**fields)))
 
+    def take_number(self, number):
+        self.options |= {"node.id": str(number), "broker.session.timeout.ms": "1000"}
+        self.rename(node_id=number)
+
     def start(self):
         file = self.folder.with_name("server.properties")
         file.write_text("".join(f"{name}={value}\n" for name, value in self.options.items()))
         command = [sys.executable, "-m", "tidelog.shell.broker", str(file)]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        with self.lines.open("wb") as lines:
+            return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=lines)
+
+    @property
+    def lines(self):
+        return self.folder.with_name("lines")
+
+    def printed(self):
+        return self.lines.read_text()
 
 
 def unformatted(node):
@@ -88,7 +102,7 @@ def with_rot(node):
     process = node.start()
     wait_for(lambda: committed(node) > 3, "committed records")
     process.kill()
-    process.communicate()
+    process.wait()
     (log,) = node.metadata.glob("*.log")
     content = bytearray(log.read_bytes())
     content[80] ^= 1
@@ -120,10 +134,19 @@ def without_a_majority(node):
     node.make_voter()
 
 
+def with_the_number_of_the_leader(node):
+    """The others call this node their leader, whom it so cannot follow."""
+    node.take_number(leader(node))
+
+
 def with_the_number_of_another(node):
-    """Node 0 runs: the second process with this number waits for the end of its session."""
-    node.options["node.id"] = "0"
-    node.rename(node_id=0)
+    """The second process with this number waits for the end of its session."""
+    node.take_number((leader(node) + 1) % 3)
+
+
+def leader(node):
+    with Admin(node.cluster.bootstrap) as admin:
+        return leader_of_quorum(admin)
 
 
 ENDS = {
@@ -136,9 +159,11 @@ ENDS = {
     with_a_store: r"process.roles: metadata.store is set, too, but .* is the log of a metadata quorum; remove",
     with_a_voter_twice: r"controller.quorum.voters must name each controller once, not 4 twice",
 }
+DUPLICATE = r"another process with this node.id is running; stop it, or give this node another"
 WAITS = {
     without_a_majority: r"no leader of the metadata quorum was heard of; most of the controllers 3, 4, 5 must run",
-    with_the_number_of_another: r"another process with this node.id is running; stop it, or give this node another",
+    with_the_number_of_the_leader: DUPLICATE,
+    with_the_number_of_another: DUPLICATE,
 }
 
 
@@ -148,8 +173,9 @@ def test_a_node_that_must_not_start_ends_with_one_sentence(cluster, tmp_path, sp
     spoil(node)
     before = held(node)
     process = node.start()
-    said = process.communicate(timeout=PATIENCE_S)[1]
-    assert process.returncode == 1, said
+    code = process.wait(PATIENCE_S)
+    said = node.printed()
+    assert code == 1, said
     assert re.search(ENDS[spoil], said), said
     assert "Traceback" not in said
     assert len([line for line in said.splitlines() if re.search(ENDS[spoil], line)]) == 1
@@ -171,12 +197,8 @@ def test_a_node_that_may_start_later_waits_with_one_sentence(cluster, tmp_path, 
     spoil(node)
     process = node.start()
     try:
-        said = []
-        for line in process.stderr:
-            said.append(line)
-            if re.search(WAITS[spoil], line):
-                break
-        assert process.poll() is None, said
+        wait_for(lambda: re.search(WAITS[spoil], node.printed()), WAITS[spoil], within_s=30)
+        assert process.poll() is None, node.printed()
     finally:
         process.kill()
-        process.communicate()
+        process.wait()

@@ -115,6 +115,10 @@ def write(admin, producer, topic):
     producer.send(topic, b"x")
     (delivery,) = producer.flush(timeout=PATIENCE_S)
     assert delivery.is_acknowledged, delivery
+    return leader_of_quorum(admin)
+
+
+def leader_of_quorum(admin):
     log = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
     return admin.ask(DescribeQuorumRequest(topics=[log])).topics[0].partitions[0].leader_id
 

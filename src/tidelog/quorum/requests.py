@@ -215,6 +215,12 @@ def answered_partition(response: Message) -> Any:
     return topics[0].partitions[0]
 
 
+def is_of_leader(response: Message) -> bool:
+    """Whether the answer to a fetch is one that only a leader gives."""
+    partition = answered_partition(response)
+    return partition is not None and partition.error_code == ErrorCode.NONE
+
+
 def standing_of(partition: Any) -> LeaderAndEpoch:
     """Who leads, according to the partition of an answer."""
     if isinstance(partition, fetch.PartitionData | fetch_snapshot.FetchSnapshotPartitionResponse):

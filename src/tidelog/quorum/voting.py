@@ -86,6 +86,8 @@ class Voting:
         """How often such a request failed, one time after the other, in this epoch."""
         self._lost_elections = 0
         """Since a leader was there."""
+        self.is_called_leader = False
+        """The last that another node said of the present epoch: that this one leads, which it does not."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.me.id}, epoch {self.epoch}, {self.state}, {self.replica})"
@@ -222,6 +224,7 @@ class Voting:
         leader, epoch = standing
         if epoch < self.epoch:
             return
+        self.is_called_leader = leader == self.me.id and not isinstance(self.state, Leader)
         if leader in (NO_LEADER, self.me.id):
             if epoch > self.epoch:
                 self._unattached(epoch, now)

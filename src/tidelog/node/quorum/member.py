@@ -34,7 +34,7 @@ from tidelog.quorum.records import (
     decode,
 )
 from tidelog.quorum.replica import Replica, config_of
-from tidelog.quorum.requests import NODE_ENDPOINTS, only_partition
+from tidelog.quorum.requests import NODE_ENDPOINTS, is_of_leader, only_partition
 from tidelog.quorum.state_file import check_voters, load_state
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import ReplicaKey
@@ -248,7 +248,7 @@ class QuorumMember:
             self._effects.append(Event("quorum.denied", {"reason": reason}, level="error"))
         if response is not None:
             self._is_denied = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        if owner == FETCHES and response is not None and not code and self.machine.is_synced:
+        if owner == FETCHES and response is not None and is_of_leader(response) and self.machine.is_synced:
             self._heard(now)  # while the disk hangs, this node learns nothing
         for place in getattr(response, "node_endpoints", ()):
             self._named = {place.node_id: controller_endpoint(self.setup.listener, place.host, place.port)}
@@ -273,10 +273,19 @@ class QuorumMember:
         if not self._is_silent and now.mono >= self._heard_at + self.setup.session_timeout_ms:
             self._is_silent = True
             self.news.append(Silent())
-            voters = ", ".join(map(str, self.machine.voters.ids))
-            why = f"no leader of the metadata quorum was heard of; most of the controllers {voters} must run"
-            self._effects.append(Event("quorum.no_leader", {"reason": why}, level="warning"))
+            self._effects.append(self._why_silent(self.machine))
         self._give(now, self.machine.wake)
+
+    def _why_silent(self, machine: Quorum) -> Event:
+        if machine.is_called_leader:  # by others, for longer than their next election lasts
+            return self._duplicate()
+        voters = ", ".join(map(str, machine.voters.ids))
+        why = f"no leader of the metadata quorum was heard of; most of the controllers {voters} must run"
+        return Event("quorum.no_leader", {"reason": why}, level="warning")
+
+    def _duplicate(self, **fields: Any) -> Event:
+        why = "another process with this node.id is running; stop it, or give this node another node.id"
+        return Event("quorum.duplicate_broker", {"broker": self._broker_id, **fields, "reason": why}, level="warning")
 
     def gone(self, node: int, now: Time) -> None:
         """A connection to the node was refused: its process is dead, or was."""
@@ -493,9 +502,7 @@ class QuorumMember:
         if former is not None and not set(own) & set(former.log_dirs):
             if not self._is_waiting:
                 self._is_waiting = True
-                why = "another process with this node.id is running; stop it, or give this node another node.id"
-                fields = {"broker": self._broker_id, "session": former.session, "reason": why}
-                self._effects.append(Event("quorum.duplicate_broker", fields, level="warning"))
+                self._effects.append(self._duplicate(session=former.session))
             return
         self._is_waiting = False
         replaces = found.last_session_of(self._broker_id)
