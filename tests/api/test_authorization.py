@@ -10,7 +10,7 @@ from tidelog.api.registry import APIS, CONTROLLER_APIS
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_ID, Time
-from tidelog.node.authorizer import Authorizer
+from tidelog.node.security.authorizer import Authorizer
 from tidelog.security.acls import (
     CLUSTER_NAME,
     Acl,
@@ -306,7 +306,7 @@ def kept_bytes(authorizer, principal, names):
 
 
 def test_names_that_clients_make_up_take_no_memory(monkeypatch):
-    monkeypatch.setattr("tidelog.node.authorizer.MAX_REMEMBERED", 100)
+    monkeypatch.setattr("tidelog.node.security.authorizer.MAX_REMEMBERED", 100)
     config = BrokerConfig({"node.id": "0", "super.users": "User:root"})
     authorizer = Authorizer(config, [], lambda: Time(5, 6))
     authorizer.update(AclIndex(rules(["Topic READ"])))

@@ -21,27 +21,27 @@ from tidelog.effects import Effect, Event, SetConnectionLimits, SetListenerOptio
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity import Unsound
 from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
-from tidelog.node.acl_mirror import AclMirror
-from tidelog.node.authentication import sasl_listeners
-from tidelog.node.authorizer import Authorizer
 from tidelog.node.computing import Computing
 from tidelog.node.configs import ConfigMirror
 from tidelog.node.controller_pushes import Assignments, PushOrder
 from tidelog.node.coordinating import Loading
-from tidelog.node.delegation_tokens import TokenMirror
 from tidelog.node.event_log import EventLog
 from tidelog.node.fetching import Fetching
 from tidelog.node.isr_proposals import IsrProposals
 from tidelog.node.membership import Membership
-from tidelog.node.own_token import OwnToken
 from tidelog.node.peers import Forwarding
 from tidelog.node.producer_ids import ProducerIdBlocks
 from tidelog.node.quorum.member import QuorumMember
 from tidelog.node.quorum.sasl_salts import SaslSalts
 from tidelog.node.quotas import Quotas
 from tidelog.node.replicas import HeldReplicas
+from tidelog.node.security.acl_mirror import AclMirror
+from tidelog.node.security.authentication import sasl_listeners
+from tidelog.node.security.authorizer import Authorizer
+from tidelog.node.security.delegation_tokens import TokenMirror
+from tidelog.node.security.own_token import OwnToken
+from tidelog.node.security.token_keys import TokenKeys
 from tidelog.node.store import StoreCalls
-from tidelog.node.token_keys import TokenKeys
 from tidelog.node.upkeep.cleaning import Uncleanable
 from tidelog.node.upkeep.integrity import Integrity
 from tidelog.node.upkeep.log_dir_events import LogDirEvents

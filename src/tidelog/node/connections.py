@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from tidelog.api.context import Bill, Context, Finish
 from tidelog.api.registry import APIS
 from tidelog.effects import FileSlice, Part
-from tidelog.node.authentication import Authentication
-from tidelog.node.authorizer import PrincipalAccess
 from tidelog.node.purgatory import Wait
+from tidelog.node.security.authentication import Authentication
+from tidelog.node.security.authorizer import PrincipalAccess
 from tidelog.slices import ended
 from tidelog.wire.codec import API_VERSIONS, encode_response, response_in_steps
 from tidelog.wire.repeated import Repeated

@@ -24,14 +24,14 @@ from tidelog.api.registry import APIS, CONTROLLER_APIS, OF_QUORUM, Api
 from tidelog.effects import Close, Deferred, Effect, Event, Part, Pause, PutBack, Retain, Send
 from tidelog.errors import DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import Time
-from tidelog.node.authentication import AUTHENTICATE, Authentication
-from tidelog.node.authorizer import Authorizer
 from tidelog.node.client_throttling import Billing, Muting
 from tidelog.node.connections import Connection, Encoded, Steps, Ticket, Work, answerable, completed, encoding
 from tidelog.node.event_log import LineLimit
 from tidelog.node.large_requests import OWNER, PART, LargeRequests, decoded_at_once, refused_as_a_whole
 from tidelog.node.peers import is_id_of_broker
 from tidelog.node.purgatory import Purgatory
+from tidelog.node.security.authentication import AUTHENTICATE, Authentication
+from tidelog.node.security.authorizer import Authorizer
 from tidelog.security.sasl import SaslListener
 from tidelog.slices import begun, ended
 from tidelog.wire.codec import (

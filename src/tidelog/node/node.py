@@ -32,7 +32,6 @@ from tidelog.errors import ProtocolViolation
 from tidelog.log.examination import Verdict
 from tidelog.model import GROUP_TOPIC, NO_EPOCH, TRANSACTION_TOPIC, Endpoint, Time
 from tidelog.node import fetching, isr_proposals, large_requests, verifying
-from tidelog.node.authentication import sasl_logins
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordinating import Coordinating
 from tidelog.node.dispatch import Dispatch
@@ -52,6 +51,7 @@ from tidelog.node.quorum.member import (
     Silent,
 )
 from tidelog.node.quorum.setup import QuorumSetup
+from tidelog.node.security.authentication import sasl_logins
 from tidelog.node.stopping import Stopping
 from tidelog.node.store import StoreCalls
 from tidelog.node.upkeep import integrity

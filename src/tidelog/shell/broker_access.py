@@ -10,7 +10,7 @@ from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
 from tidelog.controller import acl_tree, tree
 from tidelog.errors import InvalidOption
-from tidelog.node.authorizer import may_be_broker
+from tidelog.node.security.authorizer import may_be_broker
 from tidelog.ports import Children, MetadataStore, Node, Read
 from tidelog.security import sasl
 from tidelog.security.acls import CLUSTER_NAME, WILDCARD, AclIndex, Binding, PatternType, ResourcePattern, ResourceType

@@ -11,7 +11,7 @@ from tidelog.api.security import delegation_tokens as handlers
 from tidelog.config.broker import BrokerConfig
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
-from tidelog.node.authorizer import Authorizer
+from tidelog.node.security.authorizer import Authorizer
 from tidelog.security.acls import (
     Acl,
     AclIndex,

@@ -1,4 +1,4 @@
-"""SaslHandshake (17) and SaslAuthenticate (36): the connection's own state answers them (`node/authentication.py`).
+"""SaslHandshake (17) and SaslAuthenticate (36): `node/security/authentication.py` answers, one for each connection.
 
 On a listener without SASL both are refused with ILLEGAL_SASL_STATE, as by Kafka.
 """

@@ -1,7 +1,7 @@
 """Delegation tokens created, renewed, expired and swept (KIP-48), kept below `/delegation_token` as Kafka 3 did.
 
 The broker that received a request has checked who may send it, and says in `requester` who did. Every change is
-announced by a notification, and mirrored by every broker (`node/delegation_tokens.py`).
+announced by a notification, and mirrored by every broker (`node/security/delegation_tokens.py`).
 """
 
 from collections.abc import Sequence

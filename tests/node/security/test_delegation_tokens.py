@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.controller import tree
-from tidelog.node.delegation_tokens import TokenMirror
+from tidelog.node.security.delegation_tokens import TokenMirror
 from tidelog.ports import Create, Delete, StoreResult, Write
 from tidelog.security.delegation_tokens import Principal, Token
 from tidelog.sim.store import Tree

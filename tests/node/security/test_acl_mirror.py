@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tidelog.controller import acl_tree
 from tidelog.node import mirror
-from tidelog.node.acl_mirror import AclMirror
+from tidelog.node.security.acl_mirror import AclMirror
 from tidelog.ports import Create, Delete, Read, StoreResult, Write
 from tidelog.security.acls import (
     Acl,

@@ -8,7 +8,7 @@ from tests.security.tokens import RSA_KEYS, Provider
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Event, FetchKeys
 from tidelog.model import Time
-from tidelog.node.token_keys import MISSED_EVERY_MS, TokenKeys
+from tidelog.node.security.token_keys import MISSED_EVERY_MS, TokenKeys
 
 URL = "https://provider.example/keys"
 CONFIG = BrokerConfig(

@@ -7,7 +7,7 @@ import pytest
 from tests.security.tokens import Provider
 from tidelog.effects import Event, FetchToken
 from tidelog.model import Time
-from tidelog.node.own_token import LEAST_MS, OwnToken
+from tidelog.node.security.own_token import LEAST_MS, OwnToken
 
 PROVIDER = Provider()
 WALL_MS = 1_700_000_000_000

@@ -7,7 +7,7 @@ from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Close
 from tidelog.errors import ErrorCode
 from tidelog.model import Time
-from tidelog.node.authentication import Authentication
+from tidelog.node.security.authentication import Authentication
 from tidelog.security import scram
 from tidelog.security.sasl import SaslListener, client_exchange
 from tidelog.wire.codec import encode_request
