@@ -18,6 +18,7 @@ from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import Replica, config_of
 from tidelog.quorum.state_file import load_state
 from tidelog.quorum.voters import ReplicaKey, VoterSet
+from tidelog.quorum.voting import QuorumConfig
 from tidelog.shell.disk import OsDisk
 from tidelog.sim.carry import read_part
 from tidelog.wire.codec import decode_request, decode_response, encode_request, encode_response
@@ -49,7 +50,8 @@ class Voter:
         held = Replica.open(self.disk, home, voters, config_of(), self.now)
         me = ReplicaKey(number, directory(number))
         dice = self.random.randint
-        self.quorum = Quorum(me, CLUSTER_ID, held, load_state(self.disk, home), dice=dice, bootstrap=range(len(ports)))
+        config = QuorumConfig(me, CLUSTER_ID, held, load_state(self.disk, home), dice, bootstrap=range(len(ports)))
+        self.quorum = Quorum(config)
         self.answers, self.links, self.timer = {}, {}, None
 
     @property

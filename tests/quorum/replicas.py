@@ -10,6 +10,7 @@ from tidelog.quorum.replica import Replica, config_of
 from tidelog.quorum.state_file import load_state
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import ReplicaKey, VoterSet
+from tidelog.quorum.voting import QuorumConfig
 from tidelog.sim.disk import SimDisk
 
 ROOT = "/metadata"
@@ -38,7 +39,8 @@ class One:
         self.disk = disk if disk is not None else SimDisk([ROOT], Random(1))
         me = me if me is not None else key(node)
         state = load_state(self.disk, FOLDER)
-        self.quorum = Quorum(me, "c", opened(self.disk, voters), state, dice=lambda low, _: low, bootstrap=range(3))
+        config = QuorumConfig(me, "c", opened(self.disk, voters), state, lambda low, _: low, bootstrap=range(3))
+        self.quorum = Quorum(config)
         self.now = 0
         self.writes = []
         self.asked = []

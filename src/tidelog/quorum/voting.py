@@ -12,7 +12,7 @@ each other's votes, or one that asked before the others missed the leader, lose 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidelog.errors import CorruptLog, ErrorCode
 from tidelog.model import NO_LEADER, Time
@@ -36,6 +36,7 @@ from tidelog.quorum.states import (
 )
 from tidelog.quorum.voters import NOBODY, ReplicaKey, VoterSet
 from tidelog.wire.messages.cluster import quorum_elections as elections
+from tidelog.wire.messages.cluster.metadata_log import VoterEndpoint
 
 RANK_MS = 50
 """How much later each voter starts an election than the one before it, where all of them have the same reason."""
@@ -50,20 +51,25 @@ NEVER = 2**63 - 1
 Dice = Callable[[int, int], int]
 
 
-class Voting:
-    """`bootstrap` are nodes that an observer asks who leads."""
+class QuorumConfig(NamedTuple):
+    """What makes a replica of a quorum: its key, its files as they were opened, and its options. `bootstrap` are nodes
+    that an observer asks who leads; `endpoints` are where this replica is reached."""
 
-    def __init__(
-        self,
-        me: ReplicaKey,
-        cluster_id: str,
-        replica: Replica,
-        state: ElectionState,
-        *,
-        dice: Dice,
-        options: Options | None = None,
-        bootstrap: Sequence[int] = (),
-    ) -> None:
+    me: ReplicaKey
+    cluster_id: str
+    replica: Replica
+    state: ElectionState
+    dice: Dice
+    options: Options = DEFAULTS
+    bootstrap: Sequence[int] = ()
+    endpoints: Sequence[VoterEndpoint] = ()
+
+
+class Voting:
+    """The part of a replica that decides who leads. `_entered` is where the parts above it see a new state."""
+
+    def __init__(self, config: QuorumConfig) -> None:
+        me, replica, state = config.me, config.replica, config.state
         if replica.log_end.epoch > state.epoch:
             raise CorruptLog(
                 f"{replica.log.folder}/{FILE_NAME}: the log has records of epoch {replica.log_end.epoch}, but the "
@@ -73,10 +79,10 @@ class Voting:
         self.replica = replica
         self.election = state
         self.state: State = Unattached(0)
-        self.options = options or DEFAULTS
-        self._cluster_id = cluster_id
-        self._dice = dice
-        self._bootstrap = tuple(node for node in bootstrap if node != me.id)
+        self.options = config.options
+        self._cluster_id = config.cluster_id
+        self._dice = config.dice
+        self._bootstrap = tuple(node for node in config.bootstrap if node != me.id)
         self._outbox = Outbox(f"{replica.log.folder}/{FILE_NAME}")
         self._strangers: set[int] = set()
         """Nodes that belong to another cluster, by their last answers."""

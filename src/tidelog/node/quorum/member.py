@@ -38,6 +38,7 @@ from tidelog.quorum.requests import NODE_ENDPOINTS, is_of_leader, only_partition
 from tidelog.quorum.state_file import check_voters, load_state
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import ReplicaKey
+from tidelog.quorum.voting import QuorumConfig
 from tidelog.wire.messages.cluster.describe_quorum import DescribeQuorumRequest
 from tidelog.wire.messages.cluster.features import ApiVersionsRequest
 from tidelog.wire.messages.cluster.metadata_write import MetadataWriteRequest, MetadataWriteResponse
@@ -198,16 +199,17 @@ class QuorumMember:
         replica = Replica.open(self._disk, setup.folder, setup.voters, config_of(setup.segment_bytes), now)
         check_voters(self._disk, setup.folder, replica.voters.latest)
         self.logins.begin(replica)
-        self.machine = Quorum(
+        config = QuorumConfig(
             ReplicaKey(self._broker_id, setup.directory),
             setup.cluster_id,
             replica,
             state,
-            dice=self._dice,
-            options=setup.options,
+            self._dice,
+            setup.options,
             bootstrap=(*setup.endpoints, *self._bootstrap),
             endpoints=setup.own_endpoints,
         )
+        self.machine = Quorum(config)
         self._heard_at = now.mono
         self._give(now, self.machine.start)
 

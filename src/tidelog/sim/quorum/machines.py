@@ -23,6 +23,7 @@ from tidelog.quorum.replica import Replica, config_of
 from tidelog.quorum.state_file import load_state
 from tidelog.quorum.tree import Applied
 from tidelog.quorum.voters import ReplicaKey, VoterSet
+from tidelog.quorum.voting import QuorumConfig
 from tidelog.sim.carry import read_part
 from tidelog.sim.disk import PowerCut, SimDisk
 from tidelog.sim.faults import MILLI, POWER, SECOND
@@ -157,14 +158,9 @@ class World:
         self.note(f"{machine.id} starts")
         try:
             replica = self.open(machine)
+            state, bootstrap = load_state(machine.disk, FOLDER), range(len(self.machines))
             machine.quorum = Quorum(
-                machine.key,
-                CLUSTER_ID,
-                replica,
-                load_state(machine.disk, FOLDER),
-                dice=self.random.randint,
-                options=self.options,
-                bootstrap=range(len(self.machines)),
+                QuorumConfig(machine.key, CLUSTER_ID, replica, state, self.random.randint, self.options, bootstrap)
             )
             machine.state = State()
         except (PowerCut, DiskFailed, CorruptLog) as failure:
