@@ -8,6 +8,7 @@ from functools import partial
 from random import Random
 
 from tidelog.partition.truncation import GENERATIONS
+from tidelog.quorum.options import DEFAULTS
 from tidelog.sim.checks import costs
 from tidelog.sim.clients import group
 from tidelog.sim.cluster import Cluster
@@ -136,9 +137,10 @@ def is_moving(plan: Plan) -> bool:
 
 def drive(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     """Run the safety phase, in which faults occur, then the liveness phase, in which everything must recover."""
-    cluster.start()
-    workload = Workload(cluster, partitions=plan.partitions, without=plan.without, moves=is_moving(plan))
-    workload.start()
+    with _in_time(cluster):
+        cluster.start()
+        workload = Workload(cluster, partitions=plan.partitions, without=plan.without, moves=is_moving(plan))
+        workload.start()
     nemesis.inject_next_fault()
     for _ in range(SCANS):
         cluster.run(plan.seconds / SCANS)
@@ -146,6 +148,18 @@ def drive(cluster: Cluster, nemesis: Nemesis, plan: Plan) -> None:
     workload.stop()
     nemesis.end()
     workload.settle()
+
+
+@contextmanager
+def _in_time(cluster: Cluster) -> Iterator[None]:
+    """No message is late: where one may be later than a quorum waits for its leader, sessions and leaders end all the
+    time, and no broker or topic need come to be there."""
+    weather = cluster.world.faults.weather
+    chance = weather.tail_chance
+    if cluster.voters and weather.tail[1] >= DEFAULTS.fetch_timeout_ms * MILLI:
+        weather.tail_chance = 0.0
+    yield
+    weather.tail_chance = chance
 
 
 @contextmanager

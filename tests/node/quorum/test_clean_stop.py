@@ -7,6 +7,7 @@ from tests.node.quorum.quorum_cluster import QuorumCluster
 from tidelog.controller import tree
 from tidelog.node.quorum.office import STOPPED
 from tidelog.node.stopping import LEAVE_WITHIN_MS
+from tidelog.ports import Write
 from tidelog.quorum.records import SessionEnded, decode
 from tidelog.wire.records import records
 
@@ -57,6 +58,16 @@ def test_the_last_broker_does_not_wait_for_a_majority_for_long():
     process.node.stopping._leave(cluster.now)
     process.give("wake")
     assert cluster.wait(lambda: process.stopped is not None) <= LEAVE_WITHIN_MS + 10
+
+
+def test_what_a_leader_has_left_to_send_in_the_turn_that_closes_its_log_is_not_appended():
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    process = cluster.processes[cluster.controller()]
+    process.node.store.submit([Write(tree.CONTROLLER_EPOCH, b"9")], lambda _: None)
+    process.node.stopping._stop_next_turn(cluster.now)
+    process.give("wake")
+    assert process.stopped == ""
 
 
 def test_all_that_stop_at_once_end():

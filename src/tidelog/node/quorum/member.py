@@ -124,6 +124,8 @@ class QuorumMember:
         """There is more to apply than one turn does."""
         self.has_failed = False
         """The metadata log is not written any more, or the quorum is not this node's: the process ends."""
+        self._is_closed = False
+        """The files are closed; the turn that closed them may have changes left to send."""
         self._is_of_another_cluster = False
         """A controller said so."""
         self._is_denied = False
@@ -150,7 +152,7 @@ class QuorumMember:
     @property
     def next_deadline(self) -> int | None:
         machine = self.machine
-        if machine is None or self.has_failed:
+        if machine is None or self._is_over:
             return None
         return earliest(
             machine.next_deadline,
@@ -349,22 +351,28 @@ class QuorumMember:
 
     def pump(self, now: Time) -> None:
         """Send the changes that were submitted in this turn."""
-        if self.machine is not None and not self.has_failed:
+        if self.machine is not None and not self._is_over:
             self._guard(now, self._send)
 
     def is_in(self, folder: str) -> bool:
         """Whether the metadata log is in this log directory."""
         return self.setup.folder.startswith(f"{folder}/")
 
+    @property
+    def _is_over(self) -> bool:
+        return self.has_failed or self._is_closed
+
     def close(self) -> None:
         if self.machine is not None and not self.has_failed:
             with suppress(DiskFailed):  # what was acknowledged is synced
                 self.machine.replica.close()
+        self._is_closed = True
+        self.alarm.set(None)
 
     # Carrying out
 
     def _give(self, now: Time, function: Callable[..., Any], *arguments: Any) -> None:
-        if not self.has_failed:
+        if not self._is_over:
             self._guard(now, self._step, function, arguments)
 
     def _guard(self, now: Time, work: Callable[..., None], *arguments: Any) -> None:
