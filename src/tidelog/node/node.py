@@ -66,6 +66,8 @@ CONTROLLER_OWNER = "controller"
 FETCH = 1
 RETRIED_WITH_NEXT_CONTROLLER = (FORWARDING, isr_proposals.OWNER, Stopping.OWNER)
 """Owners whose requests another controller can answer."""
+TO_CONTROLLER = frozenset({*RETRIED_WITH_NEXT_CONTROLLER, UNATTENDED})
+"""The owners whose requests a listener for controllers serves; a fetch waits until the broker is registered."""
 
 
 class Node:
@@ -569,7 +571,7 @@ class Node:
         known = self.broker.image.brokers.get(broker_id)
         known_endpoint = known.endpoints.get(self.broker.inter_broker_listener) if known else None
         found = self.broker.controller.endpoint(broker_id) or known_endpoint
-        if found is None and self.quorum is not None:  # a controller that is no broker
+        if found is None and self.quorum is not None and owner in TO_CONTROLLER:  # it may be no broker
             return self.quorum.endpoint(broker_id)
         return found
 

@@ -4,11 +4,14 @@ import pytest
 
 from tests.node.quorum.quorum_cluster import QuorumCluster
 from tests.node.quorum.test_kraft_version import ask
+from tidelog.effects import PeerRequest
+from tidelog.node.peers import Answer
 from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tidelog.wire.messages.records.fetch import FetchRequest
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest
 
@@ -48,6 +51,16 @@ def test_requests_for_the_controller_reach_it_over_its_own_listener(cluster):
     answer = ask(cluster, 5, IncrementalAlterConfigsRequest(resources=[changed]))
     assert [each.error_code for each in answer.responses] == [0]
     cluster.wait(lambda: all(cluster.nodes[each].broker.topic_config("t").retention_ms == 1_000 for each in BROKERS))
+
+
+def test_only_requests_for_the_controller_go_to_a_listener_of_controllers(cluster):
+    """A broker that is not registered has no other place yet: fetches from it wait."""
+    node, peers = cluster.nodes[3], cluster.nodes[3].peers
+    peers.send(PeerRequest(0, FetchRequest(replica_id=3), "fetch", 7), None, node.now.mono)
+    assert peers.answers.pop() == Answer("fetch", 7, None)
+    assert node.broker.controller.leader_id in CONTROLLERS
+    peers.send(PeerRequest(0, MetadataRequest(), "forward", 8), 12, node.now.mono)
+    assert not peers.answers
 
 
 def test_the_next_controller_leads_when_one_is_killed_and_brokers_fail_over(cluster):
