@@ -42,14 +42,9 @@ from tidelog.node.quorum.member import FIRST_TOKEN as FIRST_QUORUM_TOKEN
 from tidelog.node.quorum.member import OWNERS as QUORUM_OWNERS
 from tidelog.node.quorum.member import (
     PROBES,
-    Changed,
-    OfficeTaken,
     QuorumMember,
-    Result,
-    SessionLost,
-    SessionStarted,
-    Silent,
 )
+from tidelog.node.quorum.notices import Changed, LeaderLost, LeadershipChanged, Result, SessionLost, SessionStarted
 from tidelog.node.quorum.setup import QuorumSetup
 from tidelog.node.security.authentication import sasl_logins
 from tidelog.node.stopping import Stopping
@@ -379,8 +374,8 @@ class Node:
                 self._carry_out()
             elif self.peers.answers or self.dispatch.own_answers:
                 self._hand_down()
-            elif self.quorum is not None and self.quorum.news:
-                self._take_news(self.quorum)
+            elif self.quorum is not None and self.quorum.notices:
+                self._take_notices(self.quorum)
             elif self.replicas.changed:
                 self._answer_waits_of_changed()
             else:
@@ -403,11 +398,11 @@ class Node:
         self._out.clear()
         return out
 
-    def _take_news(self, quorum: QuorumMember) -> None:
+    def _take_notices(self, quorum: QuorumMember) -> None:
         """What happened in the quorum, in order: as if the world had said it."""
-        news, quorum.news[:] = list(quorum.news), []
+        notices, quorum.notices[:] = list(quorum.notices), []
         controller = self.broker.controller
-        for each in news:
+        for each in notices:
             match each:
                 case SessionStarted(session):
                     quorum.accept(session)
@@ -415,13 +410,13 @@ class Node:
                 case SessionLost():
                     self._session_lost()
                     self.stopping.left(self.now)
-                case Silent():
+                case LeaderLost():
                     self._store_silent()
                 case Changed(path):
                     self._store_event(path)
                 case Result(token, result):
                     self.store.result(token, result)
-                case OfficeTaken(epoch):
+                case LeadershipChanged(epoch):
                     self._effects.extend(controller.take_office(epoch, self.now))
         if quorum.office == controller.refused_office != NO_OFFICE:
             quorum.resign(self.now)

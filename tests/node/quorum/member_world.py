@@ -9,13 +9,8 @@ from random import Random
 from tidelog.controller.controller import NO_OFFICE
 from tidelog.effects import PeerRequest, Reply, Store
 from tidelog.model import Endpoint
-from tidelog.node.quorum.member import (
-    Changed,
-    QuorumMember,
-    Result,
-    SessionLost,
-    SessionStarted,
-)
+from tidelog.node.quorum.member import QuorumMember
+from tidelog.node.quorum.notices import Changed, Result, SessionLost, SessionStarted
 from tidelog.node.quorum.setup import QuorumSetup
 from tidelog.ports import StoreResult
 from tidelog.quorum.voters import ReplicaKey, VoterSet
@@ -85,8 +80,8 @@ class Process:
         return self.member.next_deadline
 
     def effects(self):
-        news, self.member.news[:] = list(self.member.news), []
-        for each in news:
+        notices, self.member.notices[:] = list(self.member.notices), []
+        for each in notices:
             match each:
                 case SessionStarted(session):
                     self.session = session

@@ -4,11 +4,12 @@ It begins with the newest snapshot that the replica has. A follower whose log st
 that one, in slices.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 from tidelog.controller.tree import SKELETON
 from tidelog.model import Time
+from tidelog.ports import Operation, StoreResult
 from tidelog.quorum import snapshots
 from tidelog.quorum.records import Decoded, SessionOpened, TreeChanges, decode
 from tidelog.quorum.replica import Replica
@@ -112,6 +113,9 @@ class LocalTree:
 
     def snapshot_begun(self) -> None:
         self._bytes_since, self._since = 0, None
+
+    def answer(self, queries: Sequence[Operation]) -> StoreResult:
+        return self.watches.answer(self.tree, queries)
 
     def end_watches(self) -> None:
         """Watches last as long as the session."""

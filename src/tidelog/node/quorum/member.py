@@ -1,14 +1,14 @@
 """This node as a member of the metadata quorum: inputs of the node → the quorum, the tree, and what the node must know.
 
 Every input goes through `_give`: the replica acts first, then what it committed is applied, then the leader does what
-its office requires, and at last this node's changes are sent. What the node must know of comes as `news`, in order; the
-node takes it at the end of its turn, so that nothing is called back from within.
+its office requires, and at last this node's changes are sent. What the node must know comes as `notices`, in order; the
+node takes them at the end of its turn, so that nothing is called back from within.
 """
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidelog.alarms import Alarm
 from tidelog.controller import tree
@@ -18,9 +18,10 @@ from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode, Protocol
 from tidelog.model import NO_LEADER, Endpoint, Time, earliest, is_any_address
 from tidelog.node.quorum.local_tree import LocalTree, Outcome
 from tidelog.node.quorum.logins import Logins
-from tidelog.node.quorum.office import STOPPED, Office
+from tidelog.node.quorum.notices import Changed, LeaderLost, LeadershipChanged, Notice, Result
+from tidelog.node.quorum.office import Office
+from tidelog.node.quorum.session import BrokerSession
 from tidelog.node.quorum.setup import QuorumSetup, controller_endpoint
-from tidelog.node.quorum.tree_writes import UNKNOWN, Results, TreeWrites
 from tidelog.ports import Disk, StoreResult
 from tidelog.quorum.describing import describe
 from tidelog.quorum.outbox import FETCHES, VOTES
@@ -57,38 +58,6 @@ WORK_A_TURN = 1_000
 """Changes of the tree that one turn applies, about 5 ms; a batch is never split."""
 
 
-class SessionStarted(NamedTuple):
-    session: int
-
-
-class SessionLost(NamedTuple):
-    pass
-
-
-class Silent(NamedTuple):
-    """No leader was heard of for a whole session timeout."""
-
-
-class Changed(NamedTuple):
-    """A watched path of the tree."""
-
-    path: str
-
-
-class Result(NamedTuple):
-    token: int
-    result: StoreResult
-
-
-class OfficeTaken(NamedTuple):
-    """This node leads the quorum in this epoch (NO_OFFICE: not any more), and so must be the controller."""
-
-    epoch: int
-
-
-News = SessionStarted | SessionLost | Silent | Changed | Result | OfficeTaken
-
-
 class QuorumMember:
     """`directories` are the IDs of the node's present log directories. `machine` is its replica, from `start` on."""
 
@@ -106,8 +75,7 @@ class QuorumMember:
         self.machine: Quorum | None = None
         self.local = LocalTree(setup.snapshot_bytes, setup.snapshot_ms)
         self.logins = Logins(setup.users, self.local)
-        self.news: list[News] = []
-        self.session = self._accepted = NO_SESSION
+        self.notices: list[Notice] = []
         self.alarm = Alarm()
         self._broker_id = broker_id
         self._disk = disk
@@ -115,7 +83,7 @@ class QuorumMember:
         self._entropy = entropy
         self._directories = directories
         self._incarnation = entropy(16)
-        self._writes = TreeWrites(lambda store: self.local.watches.answer(self.local.tree, store.operations))
+        self._session = BrokerSession(broker_id, self._incarnation, setup.directory, self.local)
         self._office = Office(broker_id, self._incarnation, setup.session_timeout_ms, setup.founding)
         self._heard_at = 0
         """When a leader was heard of last (monotonic ms)."""
@@ -133,9 +101,6 @@ class QuorumMember:
         self._bootstrap = {BOOTSTRAP - index: place for index, place in enumerate(setup.bootstrap)}
         self._named: dict[int, Endpoint] = {}
         """The leader that the last answer named, and where it is reached: for a node that does not know the voters."""
-        self._is_leaving = False
-        self._is_waiting = False
-        """For the end of a session of another process with this node's number."""
 
     def __repr__(self) -> str:
         return f"QuorumMember({self.machine}, {self.local}, session {self.session})"
@@ -143,6 +108,11 @@ class QuorumMember:
     @property
     def listeners(self) -> frozenset[str]:
         return self.setup.listeners
+
+    @property
+    def session(self) -> int:
+        """NO_SESSION while this process has none."""
+        return self._session.number
 
     @property
     def office(self) -> int:
@@ -156,7 +126,7 @@ class QuorumMember:
             return None
         return earliest(
             machine.next_deadline,
-            self._writes.retry_at,
+            self._session.writes.retry_at,
             self._office.next_deadline,
             None if self._is_silent else self._heard_at + self.setup.session_timeout_ms,
             self._behind_since,
@@ -276,7 +246,7 @@ class QuorumMember:
         assert self.machine is not None
         if not self._is_silent and now.mono >= self._heard_at + self.setup.session_timeout_ms:
             self._is_silent = True
-            self.news.append(Silent())
+            self.notices.append(LeaderLost())
             self._effects.append(self._why_silent(self.machine))
         self._give(now, self.machine.wake)
 
@@ -319,25 +289,21 @@ class QuorumMember:
         """End the session by a record, and open no other one; False if there is none, or nobody to send it to."""
         if self.session == NO_SESSION or self.leader_id == NO_LEADER or self.has_failed:
             return False
-        self._is_leaving = True
-        self._writes.close(SessionEnded(self.session, STOPPED))
+        self._session.leave()
         self.pump(now)
         return True
 
     def accept(self, session: int) -> None:
         """The node knows this session: what it submits from now on is meant for it."""
-        self._accepted = session
+        self._session.accept(session)
 
     def submit(self, store: Store) -> None:
-        """Operations of the node; their result comes as news, in order of submission. What is meant for a session that
-        is over has none: the loss of the session answers it."""
-        if self._accepted != self.session:
-            return
+        """Operations of the node; their results come as notices, in order of submission (`BrokerSession.submit`)."""
         try:
-            self._report(self._writes.submit(self.session, store))
+            self.notices += self._session.submit(store)
         except RecordTooLarge as error:
             self._effects.append(Event("quorum.refused", {"reason": str(error)}, level="error"))
-            self.news.append(Result(store.token, StoreResult("conflict", failed=len(store.operations) - 1)))
+            self.notices.append(Result(store.token, StoreResult("conflict", failed=len(store.operations) - 1)))
 
     def disk_failed(self, reason: str) -> None:
         """What is not durable must not be acknowledged, and a failed fsync is never repeated: the process ends."""
@@ -395,7 +361,7 @@ class QuorumMember:
         self._apply(now)
         self._make_snapshot(now)
         self._lead(now)
-        self._open_session()
+        self._request_session()
         self._send(now)
 
     def _carry_out(self) -> None:
@@ -446,20 +412,15 @@ class QuorumMember:
             for outcome in outcomes:
                 self._take(outcome, now)
                 work += outcome.work
-            self.news += [Changed(path) for path in self.local.watches.events()]
+            self.notices += [Changed(path) for path in self.local.watches.events()]
             if work >= WORK_A_TURN:
                 break
         self._behind_since = now.mono if self.local.is_behind(self.machine.replica) else None
 
     def _take_snapshot(self) -> None:
-        """The tree is that of a snapshot: what the records before it did is not known one by one."""
-        self._follow_session()
-        self._writes.opened()
-        found = self.local.tree.sessions.get(self.session)
-        if found is not None:
-            self._report(self._writes.applied(found.number, UNKNOWN))
+        self.notices += self._session.loaded()
         self.local.watches.notice(["/"])
-        self.news += [Changed(path) for path in self.local.watches.events()]
+        self.notices += [Changed(path) for path in self.local.watches.events()]
 
     def _make_snapshot(self, now: Time) -> None:
         machine = self.machine
@@ -472,54 +433,18 @@ class QuorumMember:
     def _take(self, outcome: Outcome, now: Time) -> None:
         offset, record, applied = outcome
         match record:
-            case TreeChanges(session, number) if session == self.session != NO_SESSION:
-                self._report(self._writes.applied(number, applied.store_result()))
-            case SessionOpened(broker_id, incarnation):
-                if applied.verdict == "ok" and offset in self.local.tree.sessions:
-                    self._office.opened(offset, record, now.mono)
-                if broker_id == self._broker_id:
-                    self._follow_session()
-                    if incarnation == self._incarnation:
-                        self._writes.opened()
+            case SessionOpened() if applied.verdict == "ok" and offset in self.local.tree.sessions:
+                self._office.opened(offset, record, now.mono)
             case SessionEnded(session):
                 self._office.ended(session)
-                if session == self.session:
-                    self._writes.opened()
-                self._follow_session()
+        self.notices += self._session.applied(record, applied)
 
-    def _follow_session(self) -> None:
-        """The node's session is that of this process, whichever of its records opened it."""
-        found = self.local.tree.session_of(self._broker_id)
-        session = found.session if found is not None and found.incarnation == self._incarnation else NO_SESSION
-        if self.session not in (NO_SESSION, session):
-            self._writes.session_over()
-            self.local.end_watches()
-            self.news.append(SessionLost())
-        if session not in (NO_SESSION, self.session):
-            self.news.append(SessionStarted(session))
-        self.session = session
-
-    def _open_session(self) -> None:
-        """Request a session, unless another process with this number has one: a session of this folder's former
-        process is replaced at once."""
-        found = self.local.tree
-        if self.session or self._is_leaving or self._writes.is_opening or self._behind_since is not None:
-            return
-        if not self.local.applied:  # not even who the sessions are of is known
-            return
-        own = tuple(sorted({*self._directories(), self.setup.directory}))
-        former = found.session_of(self._broker_id)
-        if former is not None and not set(own) & set(former.log_dirs):
-            if not self._is_waiting:
-                self._is_waiting = True
-                self._effects.append(self._duplicate(session=former.session))
-            return
-        self._is_waiting = False
-        replaces = found.last_session_of(self._broker_id)
-        self._writes.open(SessionOpened(self._broker_id, self._incarnation, own, replaces, ()))
-
-    def _report(self, results: Results) -> None:
-        self.news += [Result(token, result) for token, result in results]
+    def _request_session(self) -> None:
+        """Once this node knows who the sessions are of, as far as it knows what was committed."""
+        if self.local.applied and self._behind_since is None:
+            blocking = self._session.request(self._directories())
+            if blocking is not None:
+                self._effects.append(self._duplicate(session=blocking.session))
 
     # Changes of this node
 
@@ -529,11 +454,11 @@ class QuorumMember:
         leader, epoch = machine.standing
         if leader == self._broker_id and self._office.epoch != epoch:
             leader = NO_LEADER  # it does not know all that was committed yet
-        values = self._writes.take(leader, epoch, now.mono)
+        values = self._session.writes.take(leader, epoch, now.mono)
         if not values:
             return
         if leader == self._broker_id:
-            self._writes.delivered(epoch)
+            self._session.writes.delivered(epoch)
             machine.append(values, now)
             self._carry_out()
         else:
@@ -544,9 +469,9 @@ class QuorumMember:
 
     def _delivered(self, epoch: int, response: MetadataWriteResponse | None, now: Time) -> None:
         if response is not None and response.error_code == ErrorCode.NONE:
-            self._writes.delivered(epoch)
+            self._session.writes.delivered(epoch)
         else:
-            self._writes.failed(epoch, now.mono + self.setup.options.retry_backoff_ms)
+            self._session.writes.failed(epoch, now.mono + self.setup.options.retry_backoff_ms)
         self.pump(now)
 
     def _accept(self, request: MetadataWriteRequest) -> ErrorCode:
@@ -570,7 +495,7 @@ class QuorumMember:
         state = machine.state
         if self._office.epoch != NO_OFFICE and not (isinstance(state, Leader) and machine.epoch == self._office.epoch):
             self._office.end()
-            self.news.append(OfficeTaken(NO_OFFICE))
+            self.notices.append(LeadershipChanged(NO_OFFICE))
         if not isinstance(state, Leader):
             return
         self._heard(now)
@@ -578,7 +503,7 @@ class QuorumMember:
             if self.local.applied <= state.epoch_start:
                 return
             values = self._office.begin(machine.epoch, self.local.tree, now.mono)
-            self.news.append(OfficeTaken(machine.epoch))
+            self.notices.append(LeadershipChanged(machine.epoch))
             for broker in self._office.watched(self.local.tree):
                 self._effects.append(PeerRequest(broker, _probe(), PROBES, 0))
         else:
@@ -601,7 +526,7 @@ class QuorumMember:
         self._heard_at = now.mono
         if self._is_silent:
             self._is_silent = False
-            self.news.append(Changed(tree.CONTROLLER))
+            self.notices.append(Changed(tree.CONTROLLER))
 
 
 def _probe() -> ApiVersionsRequest:

@@ -8,11 +8,12 @@ node's tree by then.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidelog.effects import Store
 from tidelog.model import NO_LEADER
+from tidelog.node.quorum.local_tree import LocalTree
 from tidelog.ports import Query, StoreResult
 from tidelog.quorum.records import SessionEnded, SessionOpened, TreeChanges, encode
 
@@ -23,8 +24,8 @@ REQUEST_BYTES = 1_048_576
 
 
 @dataclass(slots=True)
-class Change:
-    """`sent` is the epoch of the leader that got it, or is getting it."""
+class PendingWrite:
+    """A change that is not applied here yet. `sent` is the epoch of the leader that got it, or is getting it."""
 
     token: int
     number: int
@@ -37,13 +38,13 @@ Results = list[tuple[int, StoreResult]]
 
 
 class TreeWrites:
-    """`answer` answers a list of queries."""
+    """The operations of one node. Its copy of the tree answers queries, once all changes before them are there."""
 
-    def __init__(self, answer: Callable[[Store], StoreResult]) -> None:
-        self._answer = answer
-        self._waiting: deque[Change | Store] = deque()
+    def __init__(self, local: LocalTree) -> None:
+        self._local = local
+        self._waiting: deque[PendingWrite | Store] = deque()
         self._number = 0
-        self._opening: Change | None = None
+        self._opening: PendingWrite | None = None
         self._retry_at: int | None = None
         self._under_way = NOT_SENT
         """The epoch of the request that is not answered."""
@@ -62,11 +63,11 @@ class TreeWrites:
         return self._opening is not None
 
     def open(self, record: SessionOpened) -> None:
-        self._opening = Change(0, 0, encode(record))
+        self._opening = PendingWrite(0, 0, encode(record))
 
     def close(self, record: SessionEnded) -> None:
         """The session ends with this record, which is sent before all that waits."""
-        self._opening = Change(0, 0, encode(record))
+        self._opening = PendingWrite(0, 0, encode(record))
 
     def opened(self) -> None:
         """The record of the session's beginning or end was applied, with either result."""
@@ -80,7 +81,7 @@ class TreeWrites:
         changes = [each for each in store.operations if not isinstance(each, Query)]
         value = encode(TreeChanges(session, self._number + 1, changes))
         self._number += 1
-        self._waiting.append(Change(store.token, self._number, value))
+        self._waiting.append(PendingWrite(store.token, self._number, value))
         return []
 
     def applied(self, number: int, result: StoreResult) -> Results:
@@ -88,7 +89,7 @@ class TreeWrites:
         results: Results = []
         while self._waiting:
             first = self._waiting[0]
-            if isinstance(first, Change):
+            if isinstance(first, PendingWrite):
                 if first.number > number:
                     break
                 results.append((first.token, result if first.number == number else UNKNOWN))
@@ -102,14 +103,14 @@ class TreeWrites:
         results: Results = []
         while self._waiting and isinstance(first := self._waiting[0], Store):
             self._waiting.popleft()
-            results.append((first.token, self._answer(first)))
+            results.append((first.token, self._local.answer(first.operations)))
         return results
 
     def session_over(self) -> None:
         """The node answers everything that waits with `unknown`."""
         self._waiting.clear()
 
-    # sending
+    # Sending
 
     def take(self, leader: int, epoch: int, now: int) -> Sequence[bytes]:
         """Records to send to the leader of this epoch now; then `delivered` or `failed` must follow. A request to the
@@ -120,7 +121,7 @@ class TreeWrites:
             return ()
         size, values = 0, list[bytes]()
         for each in (self._opening, *self._waiting):
-            if not isinstance(each, Change) or each.sent == epoch:
+            if not isinstance(each, PendingWrite) or each.sent == epoch:
                 continue
             size += len(each.value)
             if values and size > REQUEST_BYTES:
@@ -143,5 +144,5 @@ class TreeWrites:
         self._under_way = NOT_SENT
         self._retry_at = retry_at
         for each in (self._opening, *self._waiting):
-            if isinstance(each, Change):
+            if isinstance(each, PendingWrite):
                 each.sent = NOT_SENT
