@@ -1,5 +1,7 @@
 """`tidelog transactions`: a hanging transaction found, explained and aborted."""
 
+import json
+
 import pytest
 
 from tests.cli.hanging import LONG_AGO, PRODUCER_ID, hanging_cluster, open_transaction
@@ -40,9 +42,11 @@ def test_an_open_transaction_is_described(on):
 def test_one_that_nobody_will_end_is_found_explained_and_aborted(tidelog, cluster, on):
     hanging = ["t", "0", str(PRODUCER_ID), "3", "-1", "0", str(LONG_AGO)]
     assert [row[:-1] for row in rows(on("find-hanging", "--topic", "t"))] == [hanging]
-    told = tidelog("explain", "partition", "--bootstrap-server", cluster.bootstrap, "--watch-ms", "0", "t-0")
-    assert f"Producer {PRODUCER_ID} began it at offset 0, and no coordinator knows of it." in told.out
-    help_ = next(line for line in told.lines if "Abort it: tidelog transactions" in line)
+    place = ("--bootstrap-server", cluster.bootstrap, "--watch-ms", "0", "--json")
+    (finding,) = json.loads(tidelog("explain", "partition", *place, "t-0").out)["findings"]
+    assert finding["kind"] == "partition.hanging-transaction"
+    assert finding["because"][0] == f"Producer {PRODUCER_ID} began it at offset 0, and no coordinator knows of it."
+    (help_,) = finding["helps"]
     words = help_.partition("tidelog ")[2].split()
     assert tidelog(*words).code == 0
     assert rows(on("find-hanging", "--broker-id", "0")) == []

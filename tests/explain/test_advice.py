@@ -108,6 +108,21 @@ def test_the_page_lists_every_finding():
     assert [kind for kind in sorted(kinds) if f"`{kind}`" not in page] == []
 
 
+def test_the_tests_that_the_page_names_expect_the_findings_of_their_row():
+    rows = [
+        line.split("|") for line in (ROOT / "docs/explain.md").read_text(encoding="utf-8").splitlines() if "|" in line
+    ]
+    listed = [
+        (re.findall(r"`([a-z]+\.[a-z-]+)`", cells[2]), re.findall(r"tests/[a-z_/]+\.py", cells[-2])) for cells in rows
+    ]
+    missing = []
+    for kinds, files in listed:
+        texts = [(ROOT / file).read_text(encoding="utf-8") for file in files]
+        missing += [(kind, files) for kind in kinds if not any(f'"{kind}"' in text for text in texts)]
+    assert sum(len(kinds) for kinds, _ in listed) > 30
+    assert missing == []
+
+
 def test_advice_without_a_command_is_a_sentence():
     for given, subject in troubled():
         for finding in diagnose(given, subject):

@@ -374,6 +374,16 @@ def test_a_voter_that_is_behind_because_it_is_down_is_to_be_started():
     assert helps(finding)[0] == "Start broker 2."
 
 
+@pytest.mark.parametrize(("leading", "said"), [(True, "Other brokers reach it."), (False, "quorum has no leader")])
+def test_a_broker_without_the_store_is_not_alone_where_no_voter_leads(leading, said):
+    given = evidence(voters=(0, 1, 2))
+    for broker, seen in given.brokers.items():
+        seen.facts = {"controller": {"leading": leading and broker == 0}, "store": {"silent": broker == 2}}
+    finding = of_broker(given, 2)["broker.store-silent"]
+    assert said in finding.because[0]
+    assert ("A majority of the voters must reach each other" in helps(finding)[0]) != leading
+
+
 def test_two_that_act_as_controller_for_a_moment_are_no_problem():
     """The former one learns of the next one's term within 0.2 s, and writes nothing until then."""
     given = evidence()

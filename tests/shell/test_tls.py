@@ -1,5 +1,6 @@
 """Listeners with TLS: who gets in, by which name, with which stores, and what slow or hostile handshakes cost."""
 
+import json
 import os
 import re
 import socket
@@ -260,7 +261,8 @@ def test_a_store_that_kafka_configs_names_is_checked_before_it_is_stored(tmp_pat
         assert "tls.not_reloaded" not in kinds(broker)
 
 
-def test_the_expiry_of_certificates_is_in_the_metrics_and_in_the_report(tmp_path, capsys):
+def test_the_expiry_of_certificates_is_in_the_metrics_and_in_the_report(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tidelog.shell.connections.tls_listeners.LOOK_EVERY_S", 0.0)
     mine = Authority(tmp_path)
     soon = datetime.now(UTC).replace(microsecond=0) + timedelta(days=3)
     mine.store("broker", "127.0.0.1", "localhost", not_after=soon)
@@ -269,8 +271,19 @@ def test_the_expiry_of_certificates_is_in_the_metrics_and_in_the_report(tmp_path
         text = on_loop(broker, lambda hosted: MetricsPage(hosted.node, hosted.server).text().decode())
         (shown,) = re.findall(r'tidelog_certificate_expiry_timestamp_seconds{listener="SSL"} (\S+)', text)
         assert float(shown) == soon.timestamp()
-        run(["explain", "broker", str(broker.id), "--bootstrap-server", cluster.bootstrap, "--watch-ms", "0"])
-        assert "warning broker 0: The certificate of its listener SSL expires in 3 days." in capsys.readouterr().out
+        finding = explained(cluster, capsys)["broker.certificate-expires"]
+        assert finding["says"] == "The certificate of its listener SSL expires in 3 days."
+        mine.store("broker", "127.0.0.1", "localhost", not_after=soon - timedelta(days=5))
+        with pytest.raises(ssl.SSLError, match="certificate has expired"):
+            wait_for(lambda: connect(mine, port_of(broker)).close(), "the broker to read the new store")
+        finding = explained(cluster, capsys)["broker.certificate-expired"]
+        assert finding["says"].startswith("The certificate of its listener SSL expired ")
+
+
+def explained(cluster, capsys):
+    capsys.readouterr()
+    run(["explain", "broker", "0", "--bootstrap-server", cluster.bootstrap, "--watch-ms", "0", "--json"])
+    return {each["kind"]: each for each in json.loads(capsys.readouterr().out)["findings"]}
 
 
 def test_without_tls_nothing_is_said_of_certificates():

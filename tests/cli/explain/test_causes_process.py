@@ -12,6 +12,7 @@ import pytest
 
 from tests.waiting import wait_for
 from tidelog.cli.main import run
+from tidelog.coordinator.placement import partition_for
 from tidelog.model import GROUP_TOPIC, TopicPartition
 from tidelog.shell.transactions import TransactionalProducer
 from tidelog.shell.transport import Admin, Consumer, Producer
@@ -24,11 +25,14 @@ from tidelog.wire.messages.topics.reassignments import (
     TopicPartitions,
 )
 
+GROUP_PARTITIONS = 3
+
 
 @pytest.fixture(scope="module")
 def three():
     """Sessions are long, so that nobody replaces a broker that stands still."""
-    with Cluster(brokers=3, broker_session_timeout_ms=120_000, auto_leader_rebalance_enable=False) as started:
+    options = {"offsets.topic.num.partitions": str(GROUP_PARTITIONS), "auto.leader.rebalance.enable": "false"}
+    with Cluster(brokers=3, broker_session_timeout_ms=120_000, options=options) as started:
         yield started
 
 
@@ -93,17 +97,34 @@ def test_a_broker_that_the_controller_cannot_reach_shows_an_old_leader(three, ex
     explain(three, "partition.epochs-disagree", "partition", f"old-view-{partition}", absent=True)
 
 
-def test_a_follower_that_stands_still_is_in_sync_and_silent(three, explain):
-    three.create_topic("silent")
-    follower = next(each for each in (0, 1, 2) if each != three.leader("silent"))
-    three.pause(follower)
-    try:
-        finding = explain(three, "partition.member-silent", "partition", "silent-0")
-        assert f"Broker {follower} counts as in sync, but cannot follow" in finding["says"]
-        assert finding["helps"] == [f"Start broker {follower}, or restart it if it hangs."]
-    finally:
-        three.resume(follower)
-    explain(three, "partition.member-silent", "partition", "silent-0", absent=True)
+def test_a_broker_that_stands_still_as_a_follower_and_under_a_group(three, explain):
+    """It counts as in sync of one topic, and leads the only replica of a partition that a group reads."""
+    three.create_topic("silent", 3)
+    three.create_topic("alone", 3, replicas=1)
+    with Consumer(three.bootstrap, "reads-alone", auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+        with Producer(three.bootstrap) as producer:
+            for partition in range(3):
+                producer.send("alone", b"1", partition=partition)
+            producer.flush()
+        consumer.subscribe(["alone"])
+        read = set()
+        wait_for(lambda: read.update(each.partition for each in consumer.poll(0.2)) or len(read) == 3, "all partitions")
+        consumer.commit()
+        coordinator = three.leader(GROUP_TOPIC, partition_for("reads-alone", GROUP_PARTITIONS))
+        number = next(each for each in range(3) if three.leader("alone", each) != coordinator)
+        still = three.leader("alone", number)
+        follows = next(each for each in range(3) if three.leader("silent", each) != still)
+        three.pause(still)
+        try:
+            finding = explain(three, "partition.member-silent", "partition", f"silent-{follows}")
+            assert f"Broker {still} counts as in sync, but cannot follow" in finding["says"]
+            assert finding["helps"] == [f"Start broker {still}, or restart it if it hangs."]
+            finding = explain(three, "group.offline", "group", "reads-alone")
+            assert f"It cannot read alone-{number} at offset" in finding["says"]
+        finally:
+            three.resume(still)
+        explain(three, "partition.member-silent", "partition", f"silent-{follows}", absent=True)
+        explain(three, "group.offline", "group", "reads-alone", absent=True)
 
 
 def test_a_leader_that_answers_with_an_error(three, explain):
@@ -175,23 +196,117 @@ def test_a_transaction_that_has_been_open_for_long(three, explain):
     explain(three, "partition.long-transaction", "partition", "long-0", absent=True)
 
 
-def test_a_coordinator_whose_log_has_a_bit_that_turned(explain, capsys):
-    with Cluster(brokers=1, options={"offsets.topic.num.partitions": "1"}) as one:
-        one.create_topic("t")
-        send(one, "t", b"1")
-        with Consumer(one.bootstrap, "readers", auto_offset_reset="earliest") as consumer:
-            consumer.subscribe(["t"])
-            wait_for(lambda: consumer.poll(0.2), "a record")
-            consumer.commit()
-        one.stop(0)
-        log = one.brokers[0].folder / f"{GROUP_TOPIC}-0" / "00000000000000000000.log"
-        content = bytearray(log.read_bytes())
-        content[content.rindex(b"readers")] ^= 0x40
-        log.write_bytes(content)
-        one.start(0)
-        finding = explain(one, "broker.coordinator-loading", "cluster")
-        assert finding["says"].startswith(f"It has been loading {GROUP_TOPIC}-0 for")
-        assert "It cannot read its log" in finding["because"][0]
-        capsys.readouterr()
-        assert run(["explain", "group", "readers", "--bootstrap-server", one.bootstrap]) == 3
-        assert "answers COORDINATOR_LOAD_IN_PROGRESS" in capsys.readouterr().out, "and not that it does not exist"
+@pytest.fixture(scope="module")
+def one():
+    with Cluster(brokers=1, options={"offsets.topic.num.partitions": "1"}) as started:
+        yield started
+
+
+def test_a_coordinator_whose_log_has_a_bit_that_turned(one, explain, capsys):
+    one.create_topic("t")
+    send(one, "t", b"1")
+    with Consumer(one.bootstrap, "readers", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["t"])
+        wait_for(lambda: consumer.poll(0.2), "a record")
+        consumer.commit()
+    one.stop(0)
+    log = one.brokers[0].folder / f"{GROUP_TOPIC}-0" / "00000000000000000000.log"
+    content = bytearray(log.read_bytes())
+    content[content.rindex(b"readers")] ^= 0x40
+    log.write_bytes(content)
+    one.start(0)
+    finding = explain(one, "broker.coordinator-loading", "cluster")
+    assert finding["says"].startswith(f"It has been loading {GROUP_TOPIC}-0 for")
+    assert "It cannot read its log" in finding["because"][0]
+    capsys.readouterr()
+    assert run(["explain", "group", "readers", "--bootstrap-server", one.bootstrap]) == 3
+    assert "answers COORDINATOR_LOAD_IN_PROGRESS" in capsys.readouterr().out, "and not that it does not exist"
+
+
+def read_and_commit(consumer, topic):
+    consumer.subscribe([topic])
+    wait_for(lambda: consumer.poll(0.2, 1), f"a record of {topic}")
+    consumer.commit()
+
+
+def test_a_group_whose_members_read_another_topic(three, explain):
+    three.create_topic("left")
+    three.create_topic("joined")
+    send(three, "left", b"1")
+    send(three, "joined", b"1")
+    with Consumer(three.bootstrap, "moved-on", auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+        read_and_commit(consumer, "left")
+        send(three, "left", b"2")
+        read_and_commit(consumer, "joined")
+        finding = explain(three, "group.unassigned", "group", "moved-on")
+        assert finding["says"] == "No member reads left-0 at offset 1; 1 records are waiting."
+
+
+def test_a_group_that_waits_for_an_open_transaction(three, explain):
+    three.create_topic("undecided")
+    send(three, "undecided", b"1")
+    options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "isolation_level": "read_committed"}
+    with (
+        TransactionalProducer(three.bootstrap, transactional_id="slow", transaction_timeout_ms=600_000) as sender,
+        Consumer(three.bootstrap, "waits-for-it", **options) as consumer,
+    ):
+        read_and_commit(consumer, "undecided")
+        sender.begin()
+        sender.send("undecided", b"2")
+        sender.flush()
+        finding = explain(three, "group.open-transaction", "group", "waits-for-it")
+        assert finding["says"].startswith("It is stuck in undecided-0 at offset 1, where an open transaction begins")
+        sender.commit()
+        wait_for(lambda: consumer.poll(0.2), "the record of the transaction")
+        consumer.commit()
+        explain(three, "group.open-transaction", "group", "waits-for-it", absent=True)
+
+
+def test_a_broker_without_the_store_gets_no_producer_ids(three, explain):
+    """Its clock moves on alone: a broker reports what it has waited for longer than five seconds."""
+    broker = three.brokers[next(each for each in (0, 1, 2) if each != controller_of(three))]
+    broker.set_unreachable([], store=False, clients=True)
+    try:
+        broker.call(lambda hosted: hosted.node.broker.producer_ids.fetch_block())
+        broker.change_clock(lambda clock: clock.advance(6_000))
+        finding = explain(three, "broker.no-producer-ids", "broker", str(broker.id))
+        assert finding["says"].startswith("It has no producer ids, and has waited for some for ")
+        finding = explain(three, "broker.store-silent", "broker", str(broker.id))
+        assert "the metadata store has not answered it for" in finding["says"]
+    finally:
+        broker.set_unreachable([], store=True, clients=True)
+    wait_for(lambda: broker.call(lambda hosted: hosted.node.broker.producer_ids.is_ready), "a block of producer ids")
+
+
+def test_a_batch_that_rotted_and_that_nobody_else_has(one, explain):
+    one.create_topic("rotten")
+    send(one, "rotten", b"1", b"2")
+    one.stop(0)
+    log = one.brokers[0].folder / "rotten-0" / "00000000000000000000.log"
+    content = bytearray(log.read_bytes())
+    content[content.index(b"1", 61)] ^= 0x40
+    log.write_bytes(content)
+    one.start(0)
+
+    with Consumer(one.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([("rotten", 0)])
+        damaged = lambda hosted: "rotten" in {each.topic for each in hosted.node.broker.damaged}  # noqa: E731
+        wait_for(lambda: consumer.poll(0.1) or one.brokers[0].call(damaged), "the damage to be found")
+    finding = explain(one, "partition.damaged", "partition", "rotten-0")
+    assert finding["severity"] == "error"
+    assert finding["because"][0].startswith("The batch at offset 0:")
+
+
+def test_a_min_insync_replicas_of_a_file_that_the_clusters_overrides(explain):
+    """As after an operator set the cluster's to one value, and left another one in the file."""
+    with Cluster(brokers=1, min_insync_replicas=2) as given:
+        override(given, 3)
+        finding = explain(given, "broker.min-insync-replicas", "broker", "0")
+        assert finding["says"] == "min.insync.replicas=2 in its file has no effect: 3 applies to all brokers."
+        assert run(finding["helps"][1].partition("tidelog ")[2].split()) == 0, "the advised command ends it"
+        explain(given, "broker.min-insync-replicas", "broker", "0", absent=True)
+
+
+def override(cluster, value):
+    change = ["--entity-type", "brokers", "--entity-default", "--add-config", f"min.insync.replicas={value}"]
+    assert run(["configs", "--bootstrap-server", cluster.bootstrap, "--alter", *change]) == 0

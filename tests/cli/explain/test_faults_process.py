@@ -224,13 +224,17 @@ def test_a_folder_that_fails(explain, capsys, tmp_path):
         def fail(hosted):
             hosted.server.notify(hosted.node.disk_failed, 0, hosted.config.folders[0], "EIO")
 
+        def kinds():
+            capsys.readouterr()
+            code = run(["explain", "cluster", "--bootstrap-server", broken.bootstrap, "--watch-ms", "0", "--json"])
+            assert code == 2
+            return {each["kind"] for each in json.loads(capsys.readouterr().out)["findings"]}
+
+        broken.broker(0).set_unreachable([], store=False, clients=True)  # so the controller does not hear of it yet
         broken.broker(0).call(fail)
-        capsys.readouterr()
-        code = run(["explain", "cluster", "--bootstrap-server", broken.bootstrap, "--watch-ms", "0", "--json"])
-        kinds = {each["kind"] for each in json.loads(capsys.readouterr().out)["findings"]}
-        assert code == 2
-        assert "broker.folder-offline" in kinds
-        assert kinds & {"partition.storage-failed", "partition.offline"}
+        assert kinds() >= {"broker.folder-offline", "partition.storage-failed"}
+        broken.broker(0).set_unreachable([], store=True, clients=True)
+        wait_for(lambda: kinds() >= {"broker.folder-offline", "partition.offline"}, "the controller to know it")
 
 
 def test_brokers_that_cannot_be_asked(tidelog, free_ports):

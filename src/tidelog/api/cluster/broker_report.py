@@ -98,7 +98,8 @@ def _store(broker: Broker) -> dict[str, Any]:
 def _min_insync_replicas(broker: Broker) -> dict[str, list[int]]:
     config = broker.config
     own, applied = config.changed({}, {}).min_insync_replicas, config.min_insync_replicas
-    overridden = own != applied and broker.image.features.get(ELR_VERSION, 0) > 0
+    is_given = "min.insync.replicas" in config.properties
+    overridden = is_given and own != applied and broker.image.features.get(ELR_VERSION, 0) > 0
     return {"min_insync_replicas": [own, applied]} if overridden else {}
 
 

@@ -23,6 +23,8 @@ RATES = (
     "follower.replication.throttled.rate",
 )
 
+REPAIR_QUORUM = Advice("A majority of the voters must reach each other: repair the network between the controllers.")
+
 
 def broker_findings(evidence: Evidence, seen: BrokerEvidence) -> Iterator[Finding]:
     if not seen.answers:
@@ -103,6 +105,13 @@ def _certificate(seen: BrokerEvidence, listener: str, left_ms: int) -> Iterator[
         yield Finding("error", "broker.certificate-expired", _subject(seen), says, because, helps)
 
 
+def has_active_controller(evidence: Evidence) -> bool:
+    """Whether a broker reports that it is the controller, or a controller that is no broker leads the quorum."""
+    reports = [seen.facts["controller"] for seen in evidence.brokers.values() if "controller" in seen.facts]
+    is_elsewhere = evidence.quorum_leader not in (NO_LEADER, *evidence.brokers)
+    return is_elsewhere or not reports or any(report.get("leading") for report in reports)
+
+
 def store_trouble(seen: BrokerEvidence) -> str:
     """How the broker misses the metadata store, "" if it does not."""
     store = seen.facts.get("store", {})
@@ -126,6 +135,8 @@ def _store(evidence: Evidence, seen: BrokerEvidence) -> Iterator[Finding]:
     helps = [Advice("Check its network to the store, and look for store.unreachable in its log.")]
     if evidence.voters:
         helps = [Advice("Check its network to the controllers.")]
+        if not has_active_controller(evidence):
+            because, helps = ["The metadata quorum has no leader, so no broker can change anything."], [REPAIR_QUORUM]
     yield Finding("warning", "broker.store-silent", _subject(seen), says, because, helps)
 
 

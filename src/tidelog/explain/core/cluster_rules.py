@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tidelog.errors import ErrorCode
-from tidelog.explain.core.broker_rules import store_trouble
+from tidelog.explain.core.broker_rules import REPAIR_QUORUM, has_active_controller, store_trouble
 from tidelog.explain.core.evidence import Evidence, VoterLag
 from tidelog.explain.core.finding import CLUSTER, Advice, Finding, Severity, Subject, broker_list, duration
 from tidelog.explain.core.replica_state import start, why_silent
@@ -13,8 +13,6 @@ VOTER_LAG_MS = 5_000
 """How long a voter may be behind: ten of its fetches."""
 DELETION_MS = 60_000
 """How long a deletion may take before it counts as stuck."""
-
-REPAIR_QUORUM = Advice("A majority of the voters must reach each other: repair the network between the controllers.")
 
 
 def cluster_findings(evidence: Evidence) -> Iterator[Finding]:
@@ -77,9 +75,7 @@ def _no_controller(evidence: Evidence) -> Iterator[Finding]:
     because = [] if elected is None else [f"The last controller was broker {elected.broker}."]
     look = "Look for store.unreachable in the brokers' logs: at least one broker must reach the metadata store."
     helps = [REPAIR_QUORUM if evidence.voters else Advice(look)]
-    is_elsewhere = evidence.quorum_leader not in (NO_LEADER, *evidence.brokers)  # a controller that is no broker
-    leads = is_elsewhere or not reports or any(report.get("leading") for report in reports)
-    if evidence.controller == NO_LEADER or not leads:
+    if evidence.controller == NO_LEADER or not has_active_controller(evidence):
         says = "There is no controller: leaders cannot be elected, and topics cannot be created."
         yield Finding("error", "cluster.no-controller", CLUSTER, says, because, helps)
     elif not reports and evidence.controller_error in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER):
