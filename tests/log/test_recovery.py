@@ -229,6 +229,23 @@ def test_indexes_of_a_log_that_was_truncated_are_those_of_one_that_was_never_lon
         assert disks[0].read(path(0, kind)) == disks[1].read(path(0, kind))
 
 
+def test_a_new_log_makes_two_files_and_looks_for_none(monkeypatch):
+    """Of a topic's creation most time is new files: a thousand partitions, three replicas, three or four files each."""
+    disk = sim_disk()
+    operations = []
+    monkeypatch.setattr(disk, "check", lambda operation, path, tear=None: operations.append((operation, path)))
+    log = open_log(disk, TINY)
+    assert disk.list(FOLDER) == ["00000000000000000000.log", "partition.metadata"]
+    assert {path for operation, path in operations if operation == "read"} == set()
+    assert {path for operation, path in operations if operation == "remove" and not path.endswith(".tmp")} == set()
+    monkeypatch.undo()
+    log.close()
+    log = open_log(disk, TINY, clean=True)
+    assert disk.list(FOLDER) == ["00000000000000000000.log", "partition.metadata"]
+    log.append_as_leader(batch(), 3, NOW)
+    assert disk.read(f"{FOLDER}/leader-epoch-checkpoint") == b"0\n1\n3 0\n"
+
+
 def test_leftover_and_unfinished_files_go():
     disk = sim_disk()
     _, held = segmented(disk)

@@ -123,13 +123,17 @@ class Log:
         cleanly. `warm` limits the open files of all logs that share it. With `durable=False` the caller syncs the
         parent of a new folder. Raises CorruptLog if the folder is another topic's or a file contradicts its format."""
         created = not disk.exists(folder)
+        segments = Segments(disk, folder, config.index_interval_bytes, warm if warm is not None else Warm(8))
         if created:
             disk.make_folder(folder, durable=durable)
-        topic_id = claim_folder(disk, folder, topic_id, is_new=recovery_point == 0)
-        segments = Segments(disk, folder, config.index_interval_bytes, warm if warm is not None else Warm(8))
-        loaded = recovery.load(
-            segments, recovery_point=recovery_point, log_start_offset=log_start_offset, clean=clean, now=now
-        )
+            loaded = recovery.create(
+                segments, topic_id, recovery_point=recovery_point, log_start_offset=log_start_offset, now=now
+            )
+        else:
+            topic_id = claim_folder(disk, folder, topic_id, is_new=recovery_point == 0)
+            loaded = recovery.load(
+                segments, recovery_point=recovery_point, log_start_offset=log_start_offset, clean=clean, now=now
+            )
         log = cls(segments, partition=partition, topic_id=topic_id, config=config, loaded=loaded, now=now)
         if created or not clean:
             log.durability.change(f"{folder}/{PARTITION_METADATA}")

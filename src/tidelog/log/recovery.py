@@ -59,6 +59,29 @@ class Loaded(NamedTuple):
     """A log start from the checkpoint that was not believed."""
 
 
+def create(segments: Segments, topic_id: bytes, *, recovery_point: int, log_start_offset: int, now: Time) -> Loaded:
+    """An empty log in a folder that was made just now. What an earlier life left is not looked for, and an empty
+    checkpoint of epochs is not written: of a new replica's time most goes into new files."""
+    if topic_id != NO_ID:
+        path = f"{segments.folder}/{PARTITION_METADATA}"
+        segments.disk.replace(path, format_partition_metadata(topic_id), durable=False)
+    segments.create(log_start_offset, now.wall, is_new=True)
+    segments.active.close_file()
+    return Loaded(
+        log_start_offset=log_start_offset,
+        log_end_offset=log_start_offset,
+        recovery_point=min(recovery_point, log_start_offset),
+        epochs=EpochCache(),
+        epochs_changed=False,
+        epochs_synced=False,
+        producers=Producers(end_offset=log_start_offset),
+        snapshots=Snapshots(segments.disk, segments.folder),
+        repaired=[],
+        dirty=False,
+        truncation_markers=TruncationMarkers(segments.disk, segments.folder),
+    )
+
+
 def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clean: bool, now: Time) -> Loaded:
     """Fill `segments` from the folder."""
     found = finish_replacement(segments.disk, segments.folder)
@@ -113,7 +136,7 @@ def load(segments: Segments, *, recovery_point: int, log_start_offset: int, clea
         log_end_offset=end,
         recovery_point=end if clean and not unverified else min(recovery_point, end),
         epochs=epochs,
-        epochs_changed=is_torn or list(epochs) != entries,
+        epochs_changed=list(epochs) != (entries or []) or (is_torn and bool(epochs or LEADER_EPOCHS in found)),
         epochs_synced=clean and not is_torn,
         producers=producers,
         snapshots=snapshots,

@@ -90,11 +90,13 @@ class Segments:
         self.active = self._items[-1]
         self.active.activate()
 
-    def create(self, base_offset: int, now_wall: int) -> None:
-        """A new, empty active segment. If the disk refuses, its file is removed if possible."""
+    def create(self, base_offset: int, now_wall: int, *, is_new: bool = False) -> None:
+        """A new, empty active segment. If the disk refuses, its file is removed if possible. Unless the folder is new,
+        an interrupted removal may have left files of its name."""
         segment = self.describe(base_offset, 0, now_wall)
         path = segment.path(names.LOG)
-        segment.remove_files()
+        if not is_new:
+            segment.remove_files()
         try:
             self.disk.open(path, create=True).close()
         except DiskFailed:

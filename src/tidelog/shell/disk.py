@@ -151,12 +151,16 @@ class OsDisk:
             return sorted(os.listdir(folder))
 
     def make_folder(self, path: str, *, durable: bool = True) -> None:
-        if self.exists(path):
-            return
         parent = os.path.dirname(path)
-        self.make_folder(parent)
-        with self.refusing(path, new=True), suppress(FileExistsError):
-            os.mkdir(path)
+        with self.refusing(path, new=True):
+            try:
+                os.mkdir(path)
+            except FileExistsError:
+                return
+            except FileNotFoundError:
+                self.make_folder(parent)
+                with suppress(FileExistsError):
+                    os.mkdir(path)
         if durable:
             self.sync_folder(parent)
 
