@@ -90,7 +90,7 @@ def everywhere(bootstrap: str, topic: str, holds: Callable[[Any], bool]) -> None
 
 def in_sync(bootstrap: str, topic: str, copies: int) -> None:
     """Wait until each partition has so many replicas in sync."""
-    everywhere(bootstrap, topic, lambda found: all(len(each.isr_nodes) == copies for each in found.partitions))
+    everywhere(bootstrap, topic, lambda found: {len(each.isr_nodes) for each in found.partitions} == {copies})
 
 
 def led(bootstrap: str, topic: str) -> None:

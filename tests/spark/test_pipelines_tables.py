@@ -3,21 +3,26 @@ refused before a row is written. Without Spark: its frames, checkpoints and logs
 
 import json
 import shutil
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from threading import Thread
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
+from tidelog.errors import ErrorCode
 from tidelog.spark.options import BadOption
-from tidelog.spark.pipelines import parquet_files
+from tidelog.spark.pipelines import output_topics, parquet_files
 from tidelog.spark.pipelines.checkpoints import last_batch
 from tidelog.spark.pipelines.delta_table import PROPERTY, DeltaTableOfRows, TableLost
 from tidelog.spark.pipelines.folders import LocalFolder, absolute, folder_of, is_uri
+from tidelog.spark.pipelines.output_topics import TopicShape, existing_topics
 from tidelog.spark.pipelines.parquet_table import ParquetTable
 from tidelog.spark.pipelines.plan import Plan, WrongOption
-from tidelog.spark.pipelines.tables import Record, Source, claim
+from tidelog.spark.pipelines.tables import Record, Source, claim, source_of
+from tidelog.wire.messages.topics.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
 SCHEMA = pa.schema([("place", pa.string()), ("_partition", pa.int32()), ("_offset", pa.int64())])
 PLACES = ["EWR", None, "a b/ü=1"]
@@ -492,3 +497,34 @@ def test_files_are_there_whole_and_made_once(tmp_path):
     for name in ("a", "a", "c"):
         folder.remove(name)
     assert folder.names() == []
+
+
+class LaggingBroker:
+    """Reports a topic that it does not know yet, then the topic; or never."""
+
+    def __init__(self, code, *, learns):
+        self._answers = [
+            (code, []),
+            *([(0, [MetadataResponsePartition(partition_index=0, replica_nodes=[1, 2])])] * learns),
+        ]
+
+    @contextmanager
+    def lookup_admin(self):
+        yield self
+
+    def ask(self, _request):
+        code, partitions = self._answers[0]
+        self._answers = self._answers[1:] or self._answers
+        topic = MetadataResponseTopic(error_code=code, name="orders", partitions=partitions)
+        return MetadataResponse(topics=[topic], cluster_id="cluster")
+
+
+def test_a_broker_that_learns_of_a_topic_late_is_asked_again(monkeypatch):
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert existing_topics(LaggingBroker(unknown, learns=True), "topic", ["orders"]) == {"orders": TopicShape(1, 2)}
+    assert source_of(LaggingBroker(unknown, learns=True), "orders") == Source("cluster", {"orders": ""})
+    with pytest.raises(WrongOption, match="there is no topic orders"):
+        existing_topics(LaggingBroker(ErrorCode.INVALID_TOPIC_EXCEPTION, learns=True), "topic", ["orders"])
+    monkeypatch.setattr(output_topics.time, "monotonic", count().__next__)
+    with pytest.raises(WrongOption, match="there is no topic orders"):
+        existing_topics(LaggingBroker(unknown, learns=False), "topic", ["orders"])

@@ -4,14 +4,18 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tidelog.errors import ApiError, ErrorCode
+from tidelog.client.results import code_of
+from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.shell.transport import Admin
 from tidelog.spark.access import Access
 from tidelog.spark.pipelines.plan import WrongOption
-from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 VISIBLE_WITHIN_S = 10.0
+"""How long a new topic may take to be known."""
+EXISTING_WITHIN_S = 2.0
+"""The same for one that should have been there before."""
 
 
 class TopicShape(NamedTuple):
@@ -22,15 +26,26 @@ class TopicShape(NamedTuple):
     configs: Mapping[str, str] = {}
 
 
-def topic_shapes(admin: Admin, topics: Iterable[str]) -> dict[str, TopicShape]:
-    """The shapes of existing topics. ApiError UNKNOWN_TOPIC_OR_PARTITION if one does not exist."""
-    wanted = [MetadataRequestTopic(name=name) for name in topics]
-    found = admin.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False)).topics
-    for topic in found:
-        if topic.error_code:
-            raise ApiError(ErrorCode(topic.error_code), f"there is no topic {topic.name}")
+def describe_topics(admin: Admin, topics: Iterable[str], within_s: float = EXISTING_WITHIN_S) -> MetadataResponse:
+    """What the cluster reports about topics. ApiError if it does not know one, or a leader of it, within this time:
+    a broker learns of a new topic later than the broker at which it was created."""
+    wanted, until = [MetadataRequestTopic(name=name) for name in topics], time.monotonic() + within_s
+    while True:
+        answer: MetadataResponse = admin.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+        failed = next((topic for topic in answer.topics if topic.error_code), None)
+        if failed is None:
+            return answer
+        code = code_of(failed.error_code)
+        if code not in RETRIABLE or time.monotonic() > until:
+            raise ApiError(code, f"there is no topic {failed.name}")
+        time.sleep(0.1)
+
+
+def topic_shapes(admin: Admin, topics: Iterable[str], within_s: float = EXISTING_WITHIN_S) -> dict[str, TopicShape]:
+    """The shapes of existing topics; errors as in `describe_topics`."""
     return {
-        str(topic.name): TopicShape(len(topic.partitions), len(topic.partitions[0].replica_nodes)) for topic in found
+        str(topic.name): TopicShape(len(topic.partitions), len(topic.partitions[0].replica_nodes))
+        for topic in describe_topics(admin, topics, within_s).topics
     }
 
 
@@ -61,15 +76,8 @@ def create_topics(admin: Admin, topics: Mapping[str, TopicShape]) -> None:
 
 
 def wait_for_topics(admin: Admin, topics: Iterable[str]) -> dict[str, TopicShape]:
-    """The topics' shapes, as soon as the cluster reports all of them; the last error after VISIBLE_WITHIN_S."""
-    names, until = list(topics), time.monotonic() + VISIBLE_WITHIN_S
-    while True:
-        try:
-            return topic_shapes(admin, names)
-        except ApiError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
+    """The shapes of topics that were just created."""
+    return topic_shapes(admin, topics, VISIBLE_WITHIN_S)
 
 
 def create_topics_like(access: Access, option: str, topic: str, wanted: Iterable[str]) -> None:

@@ -10,15 +10,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from tidelog.client.results import code_of
-from tidelog.errors import ApiError
 from tidelog.model import NO_ID, TopicPartition, id_text
 from tidelog.spark.access import Access
 from tidelog.spark.pipelines.checkpoints import Progress, name_query, new_query, progress, renew
 from tidelog.spark.pipelines.folders import Folder
+from tidelog.spark.pipelines.output_topics import describe_topics
 from tidelog.spark.pipelines.plan import Plan, WrongOption
 from tidelog.spark.reading.offsets import QueryOffset
-from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
 RESTART = "restart"
 FROM_TABLE = "table"
@@ -37,12 +35,9 @@ class Source(NamedTuple):
 
 def source_of(access: Access, topic: str) -> Source:
     """What the cluster knows of a topic that exists."""
-    wanted = [MetadataRequestTopic(name=topic)]
     with access.lookup_admin() as admin:
-        answer = admin.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+        answer = describe_topics(admin, [topic])
     (found,) = answer.topics
-    if found.error_code:
-        raise ApiError(code_of(found.error_code), f"there is no topic {topic}")
     return Source(answer.cluster_id or "", {topic: "" if found.topic_id == NO_ID else id_text(found.topic_id)})
 
 
