@@ -1,6 +1,6 @@
 """Topics on which Tidelog's source and Spark's own connector are read side by side, and the cases.
 
-`BATCHES` and `STREAMS` give the same rows in both; `REFUSED` is an error in both, with what ours must say and what
+`BATCHES` and `STREAMS` give the same rows in both; what `REFUSED…` has is an error in both, with what ours must say and what
 theirs does; `STRICTER` is an error in ours alone.
 """
 
@@ -16,6 +16,7 @@ from tidelog.wire.messages.topics.topic_changes import CreatableTopic, Creatable
 EARLY, MIDDLE, LATE = 1_700_000_000_000, 1_700_000_001_000, 1_700_000_002_000
 
 Options = dict[str, Any]
+Refused = dict[str, tuple[Options, str, str]]
 WITHIN_S = 240
 
 
@@ -177,7 +178,7 @@ STREAMS: dict[str, Options] = {
 }
 WITHOUT_ROWS = ("from the end", "behind the end, if it may")
 
-REFUSED: dict[str, tuple[Options, str, str]] = {
+REFUSED_OPTIONS: Refused = {
     "nothing chosen": ({}, "one of the options assign, subscribe", "One of the following options must be specified"),
     "two ways to choose": (
         {**PLAIN, "assign": {"plain": [0]}},
@@ -196,6 +197,24 @@ REFUSED: dict[str, tuple[Options, str, str]] = {
     "a part from the end": ({**PLAIN, "startingOffsets": _all(-1)}, "starting offset cannot be latest", "can't be latest for batch"),
     "a batch to the start": ({**PLAIN, "endingOffsets": "earliest"}, "ending offset cannot be earliest", "ending offset can't be earliest"),
     "a part to the start": ({**PLAIN, "endingOffsets": _all(-2)}, "ending offset cannot be earliest", "can't be earliest for batch"),
+    "a strategy of nobody": (
+        {**PLAIN, "startingTimestamp": EARLY, "startingOffsetsByTimestampStrategy": "first"},
+        "'startingOffsetsByTimestampStrategy' is error or latest",
+        "No value found for 'FIRST'",
+    ),
+    "no JSON": ({**PLAIN, "startingOffsets": "{"}, "'startingOffsets' is expected as", "Expected e.g."),
+    "no time": ({**PLAIN, "startingTimestamp": "noon"}, "'startingTimestamp' is one time", "Expected a single long value"),
+    "no tasks": ({**PLAIN, "minPartitions": "0"}, "'minPartitions' must be an integer of at least 1", "minPartitions must be positive"),
+    "no records": ({**PLAIN, "maxRecordsPerPartition": "0"}, "'maxRecordsPerPartition' must be an integer of at least 1", "must be positive"),
+    "more at least than at most": (
+        {**PLAIN, "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
+        "'minOffsetsPerTrigger' .5. is higher than",
+        "is higher than the maxOffsetsPerTrigger",
+    ),
+}  # fmt: skip
+"""What both refuse before a broker is asked."""
+
+REFUSED: Refused = {
     "backwards": (
         {**PLAIN, "startingOffsets": _all(5), "endingOffsets": _all(4)},
         "the start 5 of option 'startingOffsets' is behind the end 4",
@@ -225,21 +244,7 @@ REFUSED: dict[str, tuple[Options, str, str]] = {
         "'endingOffsetsByTimestamp': plain-3 is not there",
         "don't match what",
     ),
-    "a strategy of nobody": (
-        {**PLAIN, "startingTimestamp": EARLY, "startingOffsetsByTimestampStrategy": "first"},
-        "'startingOffsetsByTimestampStrategy' is error or latest",
-        "No value found for 'FIRST'",
-    ),
     "too late": ({**PLAIN, "startingTimestamp": LATE * 2}, "has no record at or after", "No offset matched"),
-    "no JSON": ({**PLAIN, "startingOffsets": "{"}, "'startingOffsets' is expected as", "Expected e.g."),
-    "no time": ({**PLAIN, "startingTimestamp": "noon"}, "'startingTimestamp' is one time", "Expected a single long value"),
-    "no tasks": ({**PLAIN, "minPartitions": "0"}, "'minPartitions' must be an integer of at least 1", "minPartitions must be positive"),
-    "no records": ({**PLAIN, "maxRecordsPerPartition": "0"}, "'maxRecordsPerPartition' must be an integer of at least 1", "must be positive"),
-    "more at least than at most": (
-        {**PLAIN, "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
-        "'minOffsetsPerTrigger' .5. is higher than",
-        "is higher than the maxOffsetsPerTrigger",
-    ),
     "no such topic": ({"subscribe": "nosuch"}, "'subscribe': the cluster has no nosuch", "UnknownTopicOrPartition"),
     "what was deleted": (
         {"subscribe": "shortened", "startingOffsets": _all(2, "shortened", 1)},
@@ -248,13 +253,16 @@ REFUSED: dict[str, tuple[Options, str, str]] = {
     ),
 }  # fmt: skip
 
-REFUSED_STREAMS: dict[str, tuple[Options, str, str]] = {
+REFUSED_OPTIONS_OF_STREAMS: Refused = {
     "an end": ({**PLAIN, "endingOffsets": "latest"}, "'endingOffsets' is not valid in streaming", "ending offset not valid in stre"),
     "times to end at": (
         {**PLAIN, "endingOffsetsByTimestamp": _all(5)},
         "'endingOffsetsByTimestamp' is not valid in streaming",
         "ending timestamp not valid in streaming",
     ),
+}  # fmt: skip
+
+REFUSED_STREAMS: Refused = {
     "behind the end": ({**PLAIN, "startingOffsets": _all(50)}, "'startingOffsets' says 50", "was changed from 50 to 12"),
 }  # fmt: skip
 
