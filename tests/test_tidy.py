@@ -300,6 +300,7 @@ def test_every_pattern_of_the_tiers_names_a_test():
     assert [pattern for pattern, _ in tiers.PLACES if pattern not in placed] == []
     assert [pattern for pattern, _ in tiers.GROUPS if not any(fnmatch(path, pattern) for path in paths)] == []
     assert [pattern for pattern in tiers.ALONE if not any(fnmatch(path, pattern) for path in paths)] == []
+    assert set(tiers.LONGEST) <= {tiers.group_of(name) for name in names}
     for pattern in tiers.STANDARD + tiers.EXHAUSTIVE:
         assert any(fnmatch(name, pattern) for name in names), pattern
 

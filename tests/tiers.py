@@ -50,7 +50,7 @@ EXHAUSTIVE = (
 """Tests of `QUICK` tiers that try every step, kind, version, mutant or library: too many for `--quick`, the others run them."""
 
 FIRST = ("spark", "java", "process", "soak", "cluster", "unit")
-"""In which order the tiers begin: Spark's session is the longest group, seeds fill what is left."""
+"""In which order the tiers begin: seeds fill what is left."""
 
 PLACES = (
     ("tests/simulation/*", "soak"),
@@ -181,6 +181,9 @@ GROUPS = (
 )
 """(pattern of paths, group): files that share something costly. A group runs on one worker."""
 
+LONGEST = ("spark", "zookeeper", "spark, killed", "tests/fuzz/test_large_requests.py", "kafka")
+"""Groups that take minutes on one worker begin before all others, so that no worker is left alone with one at the end."""
+
 ALONE = ("tests/simulation/*",)
 """Files whose tests share nothing: each of them may run on any worker. Elsewhere the tests of a file are a group."""
 
@@ -249,6 +252,7 @@ def misplaced(path: str, fixtures: "set[str]") -> str | None:
 
 
 @cache
-def order_of(path: str) -> int:
-    """What takes longest in one group begins first, so that no worker is left alone with it at the end."""
-    return FIRST.index(tier_of(path))
+def order_of(path: str) -> tuple[int, int]:
+    """What takes longest begins first: by `LONGEST`, then by `FIRST`."""
+    group = _group_of_file(path)
+    return LONGEST.index(group) if group in LONGEST else len(LONGEST), FIRST.index(tier_of(path))
