@@ -2,11 +2,14 @@
 
 import re
 from contextlib import contextmanager
+from urllib.request import urlopen
 
 import pytest
 
 from tests.cli.commands import line_with, running
+from tests.cli.hanging import hang
 from tests.lab.browser import PATIENCE_MS, chromium
+from tests.shell.authority import Authority
 from tests.waiting import wait_for
 from tidelog.cli.admin_requests import connect
 from tidelog.cli.main import run
@@ -46,10 +49,11 @@ def served(bootstrap, *more):
 
 
 @contextmanager
-def page_at(browser, address, *, width=1300, scheme="light", expected=()):
+def page_at(browser, address, *, width=1300, scheme="light", expected=(), any_certificate=False):
     """A page whose console stays silent but for what is expected, which stays within its width and asks nobody else."""
     said, asked = [], []
-    with browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme) as context:
+    view = {"width": width, "height": 900}
+    with browser.new_context(viewport=view, color_scheme=scheme, ignore_https_errors=any_certificate) as context:
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.on("console", lambda message: said.append(message.text))
@@ -108,6 +112,10 @@ def test_hostile_names_keys_and_headers_are_only_text(browser, address):
         page.locator(".messages .expand").first.click()
         page.locator(".detail dl.facts dt", has_text="onerror").wait_for()
         page.get_by_text("12345678901234567890").first.wait_for()
+        page.locator(".detail").get_by_role("tab", name="Hex").click()
+        rows = page.locator(".detail .hex").inner_text().splitlines()
+        assert rows[0].startswith("000000  7b 22 6e 22 3a ")
+        assert rows[0].endswith('{"n":59,"big":12')
         assert page.locator("main img, main script").count() == 0
         assert page.title() != "1"
 
@@ -226,15 +234,40 @@ def test_keys_and_names_for_a_screen_reader(browser, address):
                 assert name.strip(), control.evaluate("e => e.outerHTML")
 
 
-def test_a_secured_cluster_and_a_console_that_only_reads(browser):
+def test_a_hanging_transaction_is_found_and_aborted(browser, filled, address):
+    at = ("--bootstrap-server", filled.bootstrap)
+    assert run(["topics", "--create", *at, "--topic", "hung", "--partitions", "1", "--replication-factor", "3"]) == 0
+    verify = ["configs", *at, "--alter", "--broker-defaults", "--add-config"]
+    assert run([*verify, "transaction.partition.verification.enable=false"]) == 0
+    hang(filled.bootstrap, "hung", 0)
+    with page_at(browser, address) as page:
+        go(page, "transactions")
+        page.get_by_role("button", name="Look for open transactions").click()
+        row = page.locator("tr", has_text="hung-0")
+        assert "hangs" in row.inner_text()
+        row.get_by_role("button", name="Abort").click()
+        page.get_by_label("Type hung to confirm").fill("hung")
+        page.locator("dialog").get_by_role("button", name="Abort").click()
+        page.get_by_text("No log has an open transaction.").wait_for()
+    assert run([*verify, "transaction.partition.verification.enable=true"]) == 0
+
+
+def test_a_secured_cluster_and_a_console_with_tls_that_only_reads(browser, tmp_path):
+    authority = Authority(tmp_path)
+    issued = authority.ca.issue_cert("127.0.0.1")
+    for name, parts in (("certificate", issued.cert_chain_pems), ("key", [issued.private_key_pem])):
+        (tmp_path / name).write_bytes(b"".join(part.bytes() for part in parts))
+    tls = ("--certificate", tmp_path / "certificate", "--key", tmp_path / "key")
     with Cluster(brokers=1, secure=True) as cluster:
         cluster.create_topic("safe")
         with connect(cluster.bootstrap, str(cluster.security.client_file)):
             pass
         with (
-            served(cluster.bootstrap, "--command-config", cluster.security.client_file) as place,
-            page_at(browser, place) as page,
+            served(cluster.bootstrap, "--command-config", cluster.security.client_file, *tls) as place,
+            urlopen(place.partition("#")[0], context=authority.context()) as answer,
+            page_at(browser, place, any_certificate=True) as page,
         ):
+            assert (place.partition(":")[0], answer.status) == ("https", 200)
             page.get_by_text("read-only").wait_for()
             go(page, "topics")
             page.get_by_role("link", name="safe").wait_for()

@@ -4,6 +4,13 @@ import asyncio
 import importlib.util
 
 import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from tests.console.asking import Asking
 from tidelog.cli.main import run
@@ -128,3 +135,16 @@ def test_without_the_extra_one_sentence_names_it(monkeypatch, capsys):
         assert run(command) == 1
         expected = "The console needs starlette and uvicorn: pip install 'tidelog[console]'."
         assert capsys.readouterr().err.strip() == expected
+
+
+def test_files_that_are_no_certificate_or_need_a_password_are_refused_in_one_sentence(tmp_path, capsys):
+    issued = trustme.CA().issue_cert("127.0.0.1")
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    secret = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    key.write_bytes(secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
+    for given in (("--certificate", str(certificate)), ("--certificate", str(certificate), "--key", str(key))):
+        assert run(["console", "--port", "0", *given]) == 1
+        text = capsys.readouterr().err
+        assert f"Cannot serve HTTPS with {certificate}" in text
+        assert "expected PEM with a certificate and its private key, without a password" in text

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import ssl
 import threading
 from typing import Any
 
@@ -50,6 +51,7 @@ def console(**given: Any) -> None:
     """
     if given["key"] and not given["certificate"]:
         raise click.UsageError("--key requires --certificate.")
+    _check_certificate(given["certificate"], given["key"])
     check_extra(CONSOLE_NEEDS, "console", "The console")
     from tidelog.console import server
     from tidelog.console.console import Console
@@ -81,6 +83,19 @@ def console(**given: Any) -> None:
         certificate=given["certificate"],
         key=given["key"],
     )
+
+
+def _check_certificate(certificate: str | None, key: str | None) -> None:
+    """uvicorn would end with OpenSSL's words, or ask the terminal for the password of a key."""
+    if certificate is None:
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, password=lambda: "")
+    except OSError as error:
+        files = f"{certificate} and {key}" if key else certificate
+        why = error.strerror or error
+        expected = "expected PEM with a certificate and its private key, without a password"
+        raise CommandFailed(f"Cannot serve HTTPS with {files}: {expected} ({why}).") from None
 
 
 def _end_with_stdin() -> None:
