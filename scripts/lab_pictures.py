@@ -33,6 +33,8 @@ TABLE = (
     Picture("last-replica", "last-replica", (), 6),
     Picture("loss", "loss-by-high-watermark", ("--truncation", "high_watermark"), 6, 1400),
     Picture("divergence", "divergence-by-high-watermark", ("--truncation", "high_watermark", "--unclean"), 7, 1400),
+    Picture("cut-off-leader", "cut-off-leader", (), 5, 1000),
+    Picture("eligible-replica", "eligible-replica", (), 5, 1000),
     Picture("zombie-fetch", "zombie-fetch", ("--truncation", "kip_279"), 6, 1400),
 )
 

@@ -87,6 +87,17 @@ def test_what_cannot_be_played_is_refused_in_a_sentence(tidelog, arguments, reas
     assert reason in result.err
 
 
+def test_a_story_of_voters_is_printed_and_leaves_metadata_logs(tidelog, tmp_path):
+    result = tidelog("lab", "run", "cut-off-leader", "--logs", str(tmp_path / "logs"))
+    assert result.code == 0, result
+    assert result.lines[-2:] == ["This ends well.", "   Every committed record is there, and all logs agree."]
+    assert "   B → C  Vote: vote for me in epoch 2: my log ends at 2 with epoch 1" in result.lines
+    row = "   A  leader    │ A leads@1 │ m1@1      ┃ m2@1      │               LEO 3  HW 2  epoch 1  voted A  voters A B C"
+    assert any(line.startswith(row) for line in result.lines)
+    dumped = tidelog("dump-log", "--files", str(tmp_path / "logs" / "A" / "__cluster_metadata-0"), "--print-data-log")
+    assert dumped.out.count("isControl: true") == 2, "who leads in epoch 1 and in epoch 2"
+
+
 def test_a_file_that_is_no_text_is_refused(tidelog, tmp_path):
     path = tmp_path / "noise.txt"
     path.write_bytes(b"\xff\xfe")

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.lab.commands import VERBS
 from tidelog.lab.commands.inspection import LOOKS
 from tidelog.lab.engine import tell
+from tidelog.lab.kinds import VERBS
 from tidelog.lab.language import StoryError, read, rewritten
+from tidelog.lab.voters.commands import LOOKS as LOOKS_OF_VOTERS
 
 BEGIN = "cluster A B\ntopic A B\n"
 
@@ -44,7 +45,7 @@ def test_sentences_and_commands_follow_the_knobs():
         ("", 0, "the story has no step; expected `step: …` or a command."),
         ("step:\n", 1, "expected a sentence after the colon."),
         ("why: x\n", 1, "`why:` belongs to a step; expected `step:` first."),
-        ("\nfly A\n", 2, "`fly` is no command; expected one of: cluster, config,"),
+        ("\nfly A\n", 2, "`fly` is no command; expected one of: add, cluster,"),
         ("kill\n", 1, "expected `kill BROKER…`, not `kill`."),
         ("heal A\n", 1, "expected `heal`, not `heal A`."),
         ("produce m1 ack=all\n", 1, "expected `produce VALUE… [acks=0|1|all]"),
@@ -110,6 +111,44 @@ def test_an_impossible_story_is_refused_at_its_line(text, line, reason):
     assert str(refused.value).startswith(f"own.txt:{line}: {reason}")
 
 
+VOTERS = "voters A B C observers=D\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        (VOTERS + "produce m1\n", 2, "`produce` is no command of a story of voters."),
+        ("cluster A\nwrite m1\n", 2, "`write` is no command of a story of brokers."),
+        ("write m1\nvoters A B C\n", 1, "there is no quorum yet; expected `voters A B C` first."),
+        (VOTERS + "voters A B C\n", 2, "the voters stand already; a story has one quorum."),
+        ("voters A A\n", 1, "expected a name for each voter and observer, none of them twice."),
+        ("voters B A\n", 1, "expected the names in their order: timers run out in it."),
+        ("voters A kraft.version=2\n", 1, "expected kraft.version=0 or kraft.version=1, not 2."),
+        (VOTERS + "kill F\n", 2, "there is no F; expected one of: A, B, C, D."),
+        (VOTERS + "kill B\nkill B\n", 3, "B is down; expected a voter that runs."),
+        (VOTERS + "start B\n", 2, "B runs already; expected a voter that is down."),
+        (VOTERS + "write m1 to=B\n", 2, "B does not lead; expected a leader for this."),
+        (VOTERS + "kill A\nadd D\n", 3, "nobody leads; expected a leader for this."),
+        (VOTERS + "timeout A\n", 2, "A leads, or did; expected a voter that waits for a leader."),
+        (VOTERS + "cut A to B\n", 2, "expected `cut A B` or `cut A -> B`, not `cut A to B`."),
+        (VOTERS + "deliver A -> B\n", 2, "no such message is held; expected one on its way."),
+        (VOTERS + "expect isr A\n", 2, "`isr` cannot be looked at; expected one of: log, hw,"),
+        (VOTERS + "expect voted A B\n", 2, "expected `voted A B`, found: A."),
+    ],
+)
+def test_an_impossible_story_of_voters_is_refused_at_its_line(text, line, reason):
+    with pytest.raises(StoryError) as refused:
+        tell(parse(text))
+    assert str(refused.value).startswith(f"own.txt:{line}: {reason}")
+
+
+def test_voters_of_static_quorums_are_not_changed_and_others_are():
+    refused = tell(parse(VOTERS + "add D\n")).steps[-1]
+    assert "add D: refused with UNSUPPORTED_VERSION" in refused.happened
+    text = "voters A B C observers=D kraft.version=1\nadd D\nexpect voters C A B C D\nremove B\nexpect voters A A C D\n"
+    assert tell(parse(text)).verdict.ok
+
+
 def test_expected_output_stands_below_its_command_and_can_be_rewritten():
     text = "cluster A\n----\nold\n\n# a comment\ntopic A\nshow\n----\nalso old\nolder\n\nheal\n"
     story = parse(text)
@@ -129,7 +168,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "lab.md"
 def test_the_document_names_every_command_and_everything_that_can_be_looked_at():
     text = DOCUMENT.read_text(encoding="utf-8")
     assert [verb for verb in VERBS if f"`{verb}" not in text] == []
-    assert [what for what in LOOKS if f"`{what} " not in text] == []
+    assert [what for what in LOOKS | LOOKS_OF_VOTERS if f"`{what} " not in text] == []
 
 
 def test_the_story_in_the_document_ends_as_it_says():

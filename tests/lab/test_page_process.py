@@ -99,6 +99,8 @@ STORIES = (
     ("divergence-by-high-watermark", ("--truncation", "high_watermark", "--unclean")),
     ("delivery-semantics", ("--knob", "semantics=at_least_once")),
     ("consumer-offsets-grow", ()),
+    ("cut-off-leader", ()),
+    ("adding-a-voter", ("--knob", "changes=together")),
 )
 
 

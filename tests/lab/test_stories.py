@@ -45,6 +45,15 @@ ENDS = {
     ("topic-that-will-not-die",): WELL,
     ("topic-deleted-during-a-move",): WELL,
     ("consumer-offsets-grow",): WELL,
+    ("majority-not-all",): WELL,
+    ("vote-in-the-power-cut", "saved"): WELL,
+    ("vote-in-the-power-cut", "unsaved"): (False, [], []),
+    ("cut-off-leader",): WELL,
+    ("own-record-commits", "own_epoch"): WELL,
+    ("own-record-commits", "any_epoch"): (False, ["m1"], []),
+    ("pre-vote",): WELL,
+    ("adding-a-voter", "one_by_one"): WELL,
+    ("adding-a-voter", "together"): (False, ["m2"], []),
 }
 """(story, values that its knobs must have) → (ok, lost, differs); the first line that fits counts."""
 
@@ -110,6 +119,29 @@ def test_what_a_step_shows_comes_from_the_replicas():
     held = [message for message in step.messages if not message.delivered]
     assert [(m.source, m.target, m.kind, m.text) for m in held] == [("B", "A", "Fetch answer", "no records, HW 2")]
     assert step.happened == ["m2: acknowledged at 1"]
+
+
+def test_what_a_step_shows_of_voters():
+    steps = tell(find("cut-off-leader")).steps
+    a, b, c = steps[3].replicas
+    assert (a.role, a.leader_epoch, a.leo, a.hw, a.voted) == ("leader", 1, 3, 2, "A")
+    assert (b.role, b.leader_epoch, b.voted, b.remote, b.voters) == ("leader", 2, "B", {"C": 3}, ["A", "B", "C"])
+    assert (c.role, c.leo, c.voted) == ("follower", 3, "B")
+    assert [(r.label, r.offset, r.epoch, r.synced) for r in a.records] == [
+        ("A leads", 0, 1, True), ("m1", 1, 1, True), ("m2", 2, 1, True)
+    ]  # fmt: skip
+    asked = [(m.source, m.target, m.text) for m in steps[3].messages if m.kind == "Vote" and m.delivered]
+    assert ("B", "C", "vote for me in epoch 2: my log ends at 2 with epoch 1") in asked
+    assert "B leads in epoch 2" in steps[3].happened
+
+
+def test_without_a_rule_of_the_quorum_the_verdict_says_what_broke():
+    verdict = tell(find("vote-in-the-power-cut"), {"vote": "unsaved"}).verdict
+    assert verdict.sentences[0] == "Epoch 2 had two leaders: B and C."
+    verdict = tell(find("own-record-commits"), {"commits": "any_epoch"}).verdict
+    assert verdict.sentences[0] == "m1 was committed at offset 1, and is gone."
+    quiet, loud = (tell(find("pre-vote"), {"pre_vote": value}).steps[-1].replicas[0] for value in ("on", "off"))
+    assert (quiet.leader_epoch, loud.leader_epoch > quiet.leader_epoch) == (1, True)
 
 
 def test_the_verdict_says_what_is_gone_in_sentences():

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.lab.commands import VERBS
 from tidelog.lab.engine import tell
+from tidelog.lab.kinds import VERBS
 from tidelog.lab.language import read, rewritten
 
 HERE = Path(__file__).parent

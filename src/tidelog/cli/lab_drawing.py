@@ -33,7 +33,8 @@ def step(shown: Step) -> Iterator[Text]:
     yield from (Text(f"   · {line}", "dim") for line in shown.happened)
     width = max((len(_record(record)) for view in shown.replicas for record in view.records), default=2)
     longest = max((len(view.records) for view in shown.replicas), default=0)
-    yield from (replica(view, width, longest) for view in shown.replicas)
+    role_width = max([ROLE_WIDTH, *(len(view.role) + 1 for view in shown.replicas)])
+    yield from (replica(view, width, longest, role_width) for view in shown.replicas)
 
 
 def message(sent: Message) -> Text:
@@ -41,10 +42,10 @@ def message(sent: Message) -> Text:
     return Text(f"   {sent.source} {arrow} {sent.target}  {sent.kind}: {sent.text}", "dim")
 
 
-def replica(view: ReplicaView, width: int, longest: int) -> Text:
+def replica(view: ReplicaView, width: int, longest: int, role_width: int = ROLE_WIDTH) -> Text:
     """One row: the broker, its role, its records, and its offsets."""
     row = Text("   ")
-    row.append(f"{view.broker:<3}{view.role:<{ROLE_WIDTH}}", ROLE_STYLES.get(view.role, ""))
+    row.append(f"{view.broker:<3}{view.role:<{role_width}}", ROLE_STYLES.get(view.role, ""))
     for index in range(longest + 1):
         row.append(_border(view, index))
         if index < len(view.records):
@@ -52,7 +53,11 @@ def replica(view: ReplicaView, width: int, longest: int) -> Text:
             row.append(f"{_record(record):<{width}}", _style(record))
         elif index < longest:
             row.append(" " * width)
-    row.append(f"  LEO {view.leo}  HW {view.hw}  epochs {_epochs(view)}")
+    row.append(f"  LEO {view.leo}  HW {view.hw}")
+    if view.voters:
+        row.append(f"  epoch {view.leader_epoch}  voted {view.voted or '-'}  voters {' '.join(view.voters)}")
+    elif view.epochs or not view.voted:
+        row.append(f"  epochs {_epochs(view)}")
     if view.isr:
         row.append(f"  ISR {' '.join(view.isr)}")
     known = " ".join(f"{broker} {'?' if leo < 0 else leo}" for broker, leo in view.remote.items())

@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from tidelog.check.history.operation import INVOKE, OK, SEND, Header, Operation, Send
 from tidelog.check.history.text import end_line, header_line, operation_line
-from tidelog.lab.commands import COMMANDS, VERBS
+from tidelog.lab.kinds import VERBS, Kind, kind_of
 from tidelog.lab.language import Command, StepText, Story, StoryError, filled, holds, read
 from tidelog.lab.play import ACKNOWLEDGED, Play
 from tidelog.lab.playback import Playback, Step
-from tidelog.lab.verdict import verdict
-from tidelog.lab.views import replicas
+from tidelog.lab.voters.play import VoterPlay
 from tidelog.log.checkpoints import META_PROPERTIES, MetaProperties, format_meta_properties
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.quorum.machines import ROOT as METADATA_ROOT
 from tidelog.sim.world import ROOT, Violation
 
 SUFFIX = ".txt"
@@ -38,6 +40,12 @@ ORDER = (
     "topic-that-will-not-die",
     "topic-deleted-during-a-move",
     "consumer-offsets-grow",
+    "majority-not-all",
+    "vote-in-the-power-cut",
+    "cut-off-leader",
+    "own-record-commits",
+    "pre-vote",
+    "adding-a-voter",
 )
 """Reading order."""
 
@@ -86,35 +94,35 @@ def tell(
     knobs: Mapping[str, str] | None = None,
     *,
     told: Told | None = None,
-    ended: Callable[[Play], None] | None = None,
+    ended: Callable[[Any], None] | None = None,
 ) -> Playback:
     """Tell a story; the same story with the same knobs is the same telling.
 
     `ended` gets the play at its end. StoryError if the story cannot continue or an expectation is not met; ValueError
     if the story does not have a knob.
     """
-    settled = story.settled(knobs or {})
-    play = Play(story, settled)
+    settled, kind = story.settled(knobs or {}), kind_of(story)
+    play = kind.play(story, settled)
     try:
-        steps = [_step(play, number, text, told) for number, text in enumerate(_steps(story, settled), 1)]
+        steps = [_step(kind, play, number, text, told) for number, text in enumerate(_steps(story, settled), 1)]
     except Violation as violation:
         raise play.impossible(f"a broker failed: {str(violation).splitlines()[-1]}") from violation
     if ended is not None:
         ended(play)
-    return Playback(story.name, story.title, story.source, settled, steps, verdict(play))
+    return Playback(story.name, story.title, story.source, settled, steps, kind.verdict(play))
 
 
 def _steps(story: Story, knobs: Mapping[str, str]) -> Iterator[StepText]:
     return (step for step in story.steps if holds(step.guard, knobs))
 
 
-def _step(play: Play, number: int, text: StepText, told: Told | None) -> Step:
+def _step(kind: Kind, play: Play | VoterPlay, number: int, text: StepText, told: Told | None) -> Step:
     play.messages.clear()
     happened: list[str] = []
     for command in text.commands:
         if holds(command.guard, play.knobs):
-            happened += _carry_out(play, command, told)
-    views = replicas(play.stage, play.shown) if play.has_stage else []
+            happened += _carry_out(kind, play, command, told)
+    views = kind.views(play) if play.has_stage else []
     return Step(
         number,
         play.millis,
@@ -126,11 +134,11 @@ def _step(play: Play, number: int, text: StepText, told: Told | None) -> Step:
     )
 
 
-def _carry_out(play: Play, command: Command, told: Told | None) -> list[str]:
+def _carry_out(kind: Kind, play: Play | VoterPlay, command: Command, told: Told | None) -> list[str]:
     """Carry out the command; return what it told, and what happened meanwhile."""
     play.told.clear()
     play.command = filled_in(command, play.knobs)
-    COMMANDS[command.verb].run(play, play.command)
+    kind.commands[command.verb].run(play, play.command)
     lines = list(play.told)
     if told is not None:
         told(command, lines)
@@ -143,31 +151,40 @@ def filled_in(command: Command, knobs: Mapping[str, str]) -> Command:
     return Command(command.verb, words, options, command.line, command.guard, filled(command.text, knobs))
 
 
-def _sentence(play: Play, text: StepText, kind: str) -> str:
+def _sentence(play: Play | VoterPlay, text: StepText, kind: str) -> str:
     """Return the sentence for the knobs: the last one whose guard holds, so that a plain one may be refined."""
     sentences = text.says if kind == "says" else text.why
     fitting = [sentence.text for sentence in sentences if holds(sentence.guard, play.knobs)]
     return filled(fitting[-1], play.knobs) if fitting else ""
 
 
-def export_disks(play: Play, folder: Path) -> None:
-    """Write what each broker has in its page cache to `folder`/its name, and acknowledged records as a history.
+def export_disks(play: Play | VoterPlay, folder: Path) -> None:
+    """Write what each broker has in its page cache to `folder`/its name, and acknowledged records as a history; of
+    voters, their metadata logs.
 
-    For `tidelog audit` and Kafka's own tools. FileExistsError if something is there already: logs of two stories must
-    not be mixed.
+    For `tidelog audit`, `tidelog dump-log` and Kafka's own tools. FileExistsError if something is there already: logs
+    of two stories must not be mixed.
     """
+    if isinstance(play, VoterPlay):
+        for machine in play.world.machines:
+            _write_disk(machine.disk, METADATA_ROOT, folder / play.world.names[machine.id])
+        return
     for broker in play.stage.brokers:
         host, home = play.stage.hosts[broker], folder / broker
-        home.mkdir(parents=True)
-        for path, inode in host.disk.names.items():
-            place = home / path.removeprefix(ROOT).lstrip("/")
-            if inode is None:
-                place.mkdir(parents=True, exist_ok=True)
-            else:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(bytes(inode.cached))
+        _write_disk(host.disk, ROOT, home)
         (home / META_PROPERTIES).write_bytes(format_meta_properties(MetaProperties(CLUSTER, host.broker_id)))
     (folder / HISTORY).write_text("".join(f"{line}\n" for line in _history(play)), encoding="utf-8")
+
+
+def _write_disk(disk: SimDisk, root: str, home: Path) -> None:
+    home.mkdir(parents=True)
+    for path, inode in disk.names.items():
+        place = home / path.removeprefix(root).lstrip("/")
+        if inode is None:
+            place.mkdir(parents=True, exist_ok=True)
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(bytes(inode.cached))
 
 
 def _history(play: Play) -> list[str]:

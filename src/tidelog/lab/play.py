@@ -1,8 +1,8 @@
 """A story under way: its stage, what its clients were answered, and the messages since the last step."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.effects import Event
@@ -10,7 +10,7 @@ from tidelog.errors import ErrorCode, InvalidOption
 from tidelog.lab.captions import Captions
 from tidelog.lab.language import Command, Story, StoryError, Verb
 from tidelog.lab.playback import Message
-from tidelog.lab.post import ANSWER, FOLLOWERS_QUESTIONS, Letter
+from tidelog.lab.post import ANSWER, FOLLOWERS_QUESTIONS, Letter, Post, Rule
 from tidelog.lab.requests import PendingRequest, StoryClient
 from tidelog.lab.stage import CONTROLLER, Stage
 from tidelog.model import TopicPartition
@@ -131,6 +131,13 @@ class Play:
         if self._stage is None:
             raise self.impossible("there is no cluster yet; expected `cluster A B` first.")
         return self._stage
+
+    @property
+    def post(self) -> Post:
+        return self.stage.post
+
+    def until(self, condition: Callable[[], bool], micros: int) -> bool:
+        return self.stage.until(condition, micros)
 
     @property
     def captions(self) -> Captions:
@@ -270,7 +277,42 @@ class Play:
         ]
 
 
-RunCommand = Callable[[Play, Command], None]
+class Mailbox(Protocol):
+    """Messages that can be held on their way, and ways that can be blocked, between parties as `Mailing.party` has
+    them."""
+
+    rules: list[Rule]
+
+    def waiting(self, source: str = "", target: str = "", kinds: frozenset[str] = frozenset()) -> Sequence[Any]: ...
+
+    def deliver(self, letter: Any) -> None: ...
+
+    def lose(self, letter: Any) -> None: ...
+
+    def let_go(self) -> None: ...
+
+    def block(self, source: str, target: str) -> None: ...
+
+    def heal(self) -> None: ...
+
+
+class Mailing(Protocol):
+    """A play whose messages can be held: one of brokers, or one of voters."""
+
+    @property
+    def post(self) -> Mailbox: ...
+
+    def impossible(self, sentence: str) -> StoryError: ...
+
+    def party(self, name: str) -> str: ...
+
+    def run(self, micros: int | None = None) -> None: ...
+
+    def until(self, condition: Callable[[], bool], micros: int) -> bool: ...
+
+
+RunCommand = Callable[[Any, Command], None]
+"""Carries a command out on the play of its kind of story."""
 
 
 class CommandEntry(NamedTuple):

@@ -16,15 +16,19 @@ class RecordView:
     epoch: int
     label: str
     synced: bool
+    is_control: bool = False
 
 
 @dataclass(slots=True)
 class ReplicaView:
-    """One broker's replica after a step.
+    """One broker's replica after a step, or one voter of the metadata quorum.
 
     `role`: "leader", "follower", "idle" (no role yet) or "down"; for a broker that is down, the log is what its disk
     holds, and `leader_epoch` and `hw` are the last it knew. `isr` and `remote` (broker → LEO as the leader knows it, -1
     if it has not fetched in this epoch) belong to a leader and are empty otherwise. `epochs` is the epoch cache.
+
+    A voter's `role` is its state ("prospective", "candidate", …) or "observer"; `voters` are those that its log names,
+    and `voted` is whom it voted for in this epoch.
     """
 
     broker: str
@@ -38,6 +42,8 @@ class ReplicaView:
     records: list[RecordView] = field(default_factory=list)
     epochs: list[tuple[int, int]] = field(default_factory=list)
     remote: dict[str, int] = field(default_factory=dict)
+    voters: list[str] = field(default_factory=list)
+    voted: str = ""
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ always held while replication goes by hand.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tidelog.sim.network import Clock, End, Link, Network, Weather
 from tidelog.wire import codec
@@ -39,6 +39,19 @@ class Letter:
         return self.end.other.party.name
 
 
+class Addressed(Protocol):
+    """What a rule looks at."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Hold what is sent from source to target, of these kinds or (none) of all."""
@@ -47,7 +60,7 @@ class Rule:
     target: str
     kinds: frozenset[str] = frozenset()
 
-    def names(self, letter: Letter) -> bool:
+    def names(self, letter: Addressed) -> bool:
         return (letter.source, letter.target) == (self.source, self.target) and (
             not self.kinds or letter.kind in self.kinds
         )

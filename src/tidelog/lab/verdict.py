@@ -28,7 +28,7 @@ def verdict(play: Play) -> Verdict:
         sentences += [_lost_sentence(play, record) for record in lost_records]
         views = [view for view in replicas(play.stage, play.name) if view.alive]
         apart = differs(views)
-        sentences += [_apart_sentence(views, offset) for offset in apart]
+        sentences += [apart_sentence(views, offset) for offset in apart]
         sentences += _twice(play)
         sentences += _unread(play)
         if not play.stage.leader(play.name):
@@ -78,7 +78,7 @@ def _lost_sentence(play: Play, record: RecordView) -> str:
     return f"{record.label} was acknowledged at offset {record.offset} with acks={sent.acks}, and is gone."
 
 
-def _apart_sentence(views: list[ReplicaView], offset: int) -> str:
+def apart_sentence(views: list[ReplicaView], offset: int) -> str:
     held = [
         f"{view.broker} holds {record.label} of epoch {record.epoch}"
         for view in views

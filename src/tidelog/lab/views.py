@@ -1,6 +1,6 @@
 """What a replica holds, read from the bytes on its broker's disk, and the state of the running node."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tidelog.errors import ApiError
 from tidelog.lab.playback import NO_EPOCH, RecordView, ReplicaView
@@ -75,16 +75,23 @@ def _running(stage: Stage, broker: str, partition: Partition, found: list[Record
 
 
 def records_on(disk: SimDisk, name: TopicPartition) -> list[RecordView]:
-    """Return every record in the replica's segments; `synced` if the disk holds the same bytes durably."""
+    return in_folder(disk, folder(name), label)
+
+
+Label = Callable[[records.Record, records.BatchHeader], str]
+
+
+def in_folder(disk: SimDisk, path_of_log: str, label_of: Label) -> list[RecordView]:
+    """Return every record in the log's segments; `synced` if the disk holds the same bytes durably."""
     found: list[RecordView] = []
-    for path in sorted(path for path in disk.names if path.startswith(folder(name) + "/") and path.endswith(".log")):
+    for path in sorted(path for path in disk.names if path.startswith(path_of_log + "/") and path.endswith(".log")):
         inode = disk.names[path]
         if inode is not None:
-            found.extend(_records_in(inode, named=disk.durable.get(path) is inode))
+            found.extend(_records_in(inode, label_of, named=disk.durable.get(path) is inode))
     return found
 
 
-def _records_in(inode: Inode, *, named: bool) -> Sequence[RecordView]:
+def _records_in(inode: Inode, label_of: Label, *, named: bool) -> Sequence[RecordView]:
     content, durable = bytes(inode.cached), bytes(inode.durable)
     found = []
     try:
@@ -92,7 +99,7 @@ def _records_in(inode: Inode, *, named: bool) -> Sequence[RecordView]:
             piece = slice(batch.position, batch.end)
             synced = named and durable[piece] == content[piece]
             found += [
-                RecordView(record.offset, batch.leader_epoch, label(record, batch), synced)
+                RecordView(record.offset, batch.leader_epoch, label_of(record, batch), synced, batch.is_control)
                 for record in records.records(content, batch)
             ]
     except ApiError:

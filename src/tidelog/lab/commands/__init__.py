@@ -1,4 +1,4 @@
-"""What a story can do: one table of commands, a file for each kind.
+"""What a story of brokers can do: one table of commands, a file for each kind.
 
 A command gets the play and its words, carries them out, and lets the world continue for a moment; what happened
 meanwhile is in `Play.told`. An impossible command (killing a dead broker, starting a running one) is refused with its
@@ -16,5 +16,3 @@ COMMANDS: dict[str, CommandEntry] = {
     **messages.COMMANDS,
     **inspection.COMMANDS,
 }
-
-VERBS = {name: entry.verb for name, entry in COMMANDS.items()}

@@ -1,8 +1,9 @@
 """Commands that show replicas, and that check an expectation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
 
-from tidelog.lab.language import Command
+from tidelog.lab.language import Command, StoryError
 from tidelog.lab.play import ACKNOWLEDGED, NO_ANSWER, NOT_AWAITED, WAITING, CommandEntry, Play, command_entry
 from tidelog.lab.playback import ReplicaView
 from tidelog.lab.verdict import differs, lost
@@ -31,18 +32,33 @@ def line(view: ReplicaView) -> str:
     records = " ".join(f"{r.label}@{r.epoch}{'' if r.synced else '~'}" for r in view.records) or "-"
     epochs = " ".join(f"{epoch}:{start}" for epoch, start in view.epochs) or "-"
     text = f"{view.broker} {view.role:<8} epoch {view.leader_epoch:>2}  LEO {view.leo}  HW {view.hw}"
-    text += f"  epochs {epochs}  log {records}"
+    text += f"  epochs {epochs}  log {records}" if not view.voters else f"  log {records}"
     if view.isr:
         text += f"  ISR {' '.join(view.isr)}"
+    if view.voters:
+        text += f"  voters {' '.join(view.voters)}  voted {view.voted or 'nobody'}"
     return text
 
 
+class Refusing(Protocol):
+    """A play, whatever it is of."""
+
+    def impossible(self, sentence: str) -> StoryError: ...
+
+
 def expect(play: Play, command: Command) -> None:
+    check(play, command, LOOKS)
+
+
+SomePlay = TypeVar("SomePlay", bound=Refusing)
+
+
+def check(play: SomePlay, command: Command, looks: "Mapping[str, Callable[[SomePlay, list[str]], Look]]") -> None:
     """`expect WHAT VALUES…`: refuse the story with what was found instead."""
     what, *values = command.words
-    found_by = LOOKS.get(what)
+    found_by = looks.get(what)
     if found_by is None:
-        raise play.impossible(f"`{what}` cannot be looked at; expected one of: {', '.join(LOOKS)}.")
+        raise play.impossible(f"`{what}` cannot be looked at; expected one of: {', '.join(looks)}.")
     found, wanted = found_by(play, values)
     if found != wanted:
         raise play.impossible(
@@ -61,7 +77,7 @@ def _of(play: Play, values: list[str]) -> ReplicaView:
 
 
 def _log(play: Play, values: list[str]) -> Look:
-    return [record.label for record in _of(play, values).records], _list(values[1:])
+    return [record.label for record in _of(play, values).records], word_list(values[1:])
 
 
 def _number(field: str) -> Callable[[Play, list[str]], Look]:
@@ -69,7 +85,7 @@ def _number(field: str) -> Callable[[Play, list[str]], Look]:
 
 
 def _epochs(play: Play, values: list[str]) -> Look:
-    return [f"{epoch}:{start}" for epoch, start in _of(play, values).epochs], _list(values[1:])
+    return [f"{epoch}:{start}" for epoch, start in _of(play, values).epochs], word_list(values[1:])
 
 
 def _remote(play: Play, values: list[str]) -> Look:
@@ -77,7 +93,7 @@ def _remote(play: Play, values: list[str]) -> Look:
     return [str(_of(play, values).remote.get(values[1], ""))], values[2:]
 
 
-def _list(values: list[str]) -> list[str]:
+def word_list(values: list[str]) -> list[str]:
     return [] if values == [NOTHING] else values
 
 
@@ -107,25 +123,25 @@ def _refused(play: Play, values: list[str]) -> Look:
 
 
 def _lost(play: Play, values: list[str]) -> Look:
-    return [record.label for record in lost(play)], _list(values)
+    return [record.label for record in lost(play)], word_list(values)
 
 
 def _differs(play: Play, values: list[str]) -> Look:
     views = [view for view in replicas(play.stage, play.name) if view.alive]
-    return [str(offset) for offset in differs(views)], _list(values)
+    return [str(offset) for offset in differs(views)], word_list(values)
 
 
 def _read(play: Play, values: list[str]) -> Look:
-    return play.last_read, _list(values)
+    return play.last_read, word_list(values)
 
 
 def _done(play: Play, values: list[str]) -> Look:
-    return play.application.done, _list(values)
+    return play.application.done, word_list(values)
 
 
 def _gone(play: Play, values: list[str]) -> Look:
     """The topic's replicas that are left."""
-    return [view.broker for view in replicas(play.stage, play.name)], _list(values)
+    return [view.broker for view in replicas(play.stage, play.name)], word_list(values)
 
 
 LOOKS: dict[str, Callable[[Play, list[str]], Look]] = {

@@ -2,9 +2,11 @@
 round at a time or freely.
 """
 
+from typing import Any
+
 from tidelog.lab.language import Command
-from tidelog.lab.play import CommandEntry, Play, command_entry
-from tidelog.lab.post import ANSWER, Letter, Rule
+from tidelog.lab.play import CommandEntry, Mailing, Play, command_entry
+from tidelog.lab.post import ANSWER, Rule
 from tidelog.partition.follower import Follower
 from tidelog.partition.leader import Leader
 
@@ -14,7 +16,7 @@ FIRST_QUESTION = 3_000_000
 LEVEL_WITHIN = 5_000_000
 
 
-def _way(play: Play, command: Command) -> tuple[str, str]:
+def _way(play: Mailing, command: Command) -> tuple[str, str]:
     if command.words[1] != "->":
         raise play.impossible(f"expected `{command.verb} A -> B`, not `{command.text}`.")
     return play.party(command.words[0]), play.party(command.words[2])
@@ -25,16 +27,16 @@ def _kinds(command: Command) -> frozenset[str]:
     return frozenset(word.replace("-answer", ANSWER) for word in command.words[3:])
 
 
-def hold(play: Play, command: Command) -> None:
+def hold(play: Mailing, command: Command) -> None:
     """Hold messages of this way from now on."""
     source, target = _way(play, command)
-    play.stage.post.rules.append(Rule(source, target, _kinds(command)))
+    play.post.rules.append(Rule(source, target, _kinds(command)))
 
 
-def release(play: Play, command: Command) -> None:
+def release(play: Mailing, command: Command) -> None:
     """Hold nothing of this way any more, and deliver what was held."""
     source, target = _way(play, command)
-    post = play.stage.post
+    post = play.post
     kept = [rule for rule in post.rules if (rule.source, rule.target) != (source, target)]
     if len(kept) == len(post.rules):
         raise play.impossible(f"nothing is held there; expected `hold {' '.join(command.words)}` before.")
@@ -43,40 +45,44 @@ def release(play: Play, command: Command) -> None:
     play.run()
 
 
-def _held(play: Play, command: Command) -> Letter:
+def _held(play: Mailing, command: Command) -> Any:
     source, target = _way(play, command)
-    play.stage.until(lambda: bool(play.stage.post.waiting(source, target, _kinds(command))), 1_000_000)
-    found = play.stage.post.waiting(source, target, _kinds(command))
+    play.until(lambda: bool(play.post.waiting(source, target, _kinds(command))), 1_000_000)
+    found = play.post.waiting(source, target, _kinds(command))
     if not found:
         raise play.impossible("no such message is held; expected one on its way.")
     return found[0]
 
 
-def deliver(play: Play, command: Command) -> None:
+def deliver(play: Mailing, command: Command) -> None:
     """Deliver the oldest message held of this way."""
-    play.stage.post.deliver(_held(play, command))
+    play.post.deliver(_held(play, command))
     play.run()
 
 
-def drop(play: Play, command: Command) -> None:
+def drop(play: Mailing, command: Command) -> None:
     """Lose the oldest message held of this way, with its connection."""
-    play.stage.post.lose(_held(play, command))
+    play.post.lose(_held(play, command))
     play.run()
 
 
-def cut(play: Play, command: Command) -> None:
-    """Block both ways between the two."""
-    one, other = (play.party(name) for name in command.words)
-    play.stage.post.block(one, other)
-    play.stage.post.block(other, one)
+def cut(play: Mailing, command: Command) -> None:
+    """Block both ways between the two, or one of them: `cut A B`, `cut A -> B`."""
+    one, *arrow, other = command.words
+    if arrow not in ([], ["->"]):
+        raise play.impossible(f"expected `cut A B` or `cut A -> B`, not `{command.text}`.")
+    source, target = play.party(one), play.party(other)
+    play.post.block(source, target)
+    if not arrow:
+        play.post.block(target, source)
 
 
-def heal(play: Play, _command: Command) -> None:
-    play.stage.post.heal()
+def heal(play: Mailing, _command: Command) -> None:
+    play.post.heal()
     play.run()
 
 
-def wait(play: Play, command: Command) -> None:
+def wait(play: Mailing, command: Command) -> None:
     number, unit = command.words
     if not number.replace(".", "", 1).isdecimal() or unit not in ("s", "ms"):
         raise play.impossible(f"expected `wait 5 s` or `wait 100 ms`, not `{command.text}`.")
@@ -161,7 +167,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "release": command_entry("release A -> B", release, 3, 3),
     "deliver": command_entry("deliver A -> B [KIND[-answer]…]", deliver, 3, None),
     "drop": command_entry("drop A -> B [KIND[-answer]…]", drop, 3, None),
-    "cut": command_entry("cut A B", cut, 2, 2),
+    "cut": command_entry("cut A [->] B", cut, 2, 3),
     "heal": command_entry("heal", heal),
     "wait": command_entry("wait NUMBER s|ms", wait, 2, 2),
 }

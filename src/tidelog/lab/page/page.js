@@ -28,6 +28,8 @@
     return made;
   };
   const text = (x, y, content, kind = "") => svg("text", { x, y, class: kind }, content);
+  // About how wide a label is, in heights of its font: capitals are wider.
+  const emsOf = (label) => [...label].reduce((sum, letter) => sum + (/[A-Z]/.test(letter) ? 0.8 : 0.62), 0);
   const colour = (epoch) => EPOCHS[((epoch % EPOCHS.length) + EPOCHS.length) % EPOCHS.length];
   const stepOf = (telling, number) => telling.steps[Math.min(number, telling.steps.length - 1)];
 
@@ -44,6 +46,8 @@
       }
       step.messages = [...kinds.values()];
     }
+
+  const isOfVoters = playbacks.some((telling) => telling.steps.some((step) => step.replicas.some((replica) => (replica.voters || []).length)));
 
   const layouts = playbacks.map((telling) => {
     const brokers = [], others = [];
@@ -95,11 +99,13 @@
     const group = svg("g", { class: `party ${kind}` }, svg("rect", { x: 2, y: y - 46, width: PARTY, height: 100, rx: 9 }));
     group.append(text(12, y - 27, name, "name"));
     group.append(text(12, y - 9, `${replica.alive ? replica.role : "down"}, epoch ${replica.leader_epoch}`, "role"));
+    if (replica.voted) group.append(text(12, y + 9, `voted for ${replica.voted}`, "soft"));
     if (replica.isr.length) group.append(text(12, y + 9, `ISR ${replica.isr.map((one) => one.replace("broker-", "")).join(" ")}`, "soft"));
     const remote = Object.entries(replica.remote).map(([other, leo]) => `${other} ${leo < 0 ? "?" : leo}`).join("  ");
-    if (remote) group.append(text(12, y + 27, `remote LEO ${remote}`, "soft"));
+    if (remote) group.append(text(12, y + 27, `${isOfVoters ? "synced" : "remote LEO"} ${remote}`, "soft"));
     const cache = replica.epochs.map(([epoch, start]) => `${epoch}→${start}`).join("  ");
-    group.append(text(12, y + 45, cache ? `cache ${cache}` : "", "soft"));
+    const below = replica.voters && replica.voters.length ? `voters ${replica.voters.join(" ")}` : cache && `cache ${cache}`;
+    group.append(text(12, y + 45, below, "soft"));
     return group;
   }
 
@@ -109,7 +115,7 @@
     group.append(svg("title", {}, `offset ${record.offset + layout.base}, epoch ${record.epoch}${record.synced ? "" : ", not synced to disk"}`));
     group.append(svg("rect", { x: x + 2, y: y - 19, width: cell - 4, height: 38, rx: 5, fill: colour(record.epoch) }));
     const label = text(x + cell / 2, y + 5, record.label);
-    label.style.fontSize = `${Math.min(13, (cell - 6) / (0.62 * Math.max(1, record.label.length)))}px`;
+    label.style.fontSize = `${Math.min(13, (cell - 6) / Math.max(0.62, emsOf(record.label)))}px`;
     group.append(label, text(x + cell / 2, y + 33, record.offset + layout.base, "offset"));
     return group;
   }
@@ -291,7 +297,7 @@
   byId("legend").append(...used.map((epoch) => element("span", {}, element("i", { style: `background:${colour(epoch)}` }), `epoch ${epoch}`)),
     element("span", {}, element("i", { style: "border:2px dashed currentColor" }), "not synced to disk"),
     element("span", {}, element("i", { style: "border:3px solid var(--bad)" }), "replicas differ at this offset"),
-    element("span", {}, element("b", { style: "color:var(--hw)" }, "HW"), "consumers read below it"),
+    element("span", {}, element("b", { style: "color:var(--hw)" }, "HW"), isOfVoters ? "committed below it" : "consumers read below it"),
     element("span", {}, element("b", {}, "LEO"), "the next record's offset"));
   const wished = Number(new URLSearchParams(location.hash.slice(1)).get("step"));
   show(wished ? wished - 1 : 0);

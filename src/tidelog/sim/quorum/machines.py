@@ -157,16 +157,18 @@ class World:
         machine.wakes_at = -1
         self.note(f"{machine.id} starts")
         try:
-            replica = self.open(machine)
-            state, bootstrap = load_state(machine.disk, FOLDER), range(len(self.machines))
-            machine.quorum = Quorum(
-                QuorumConfig(machine.key, CLUSTER_ID, replica, state, self.random.randint, self.options, bootstrap)
-            )
+            machine.quorum = self.make(machine, self.open(machine))
             machine.state = State()
         except (PowerCut, DiskFailed, CorruptLog) as failure:
             self._fail(machine, failure)
             return
         self.give(machine, "start")
+
+    def make(self, machine: Machine, replica: Replica) -> Quorum:
+        state, bootstrap = load_state(machine.disk, FOLDER), range(len(self.machines))
+        return Quorum(
+            QuorumConfig(machine.key, CLUSTER_ID, replica, state, self.random.randint, self.options, bootstrap)
+        )
 
     def open(self, machine: Machine) -> Replica:
         return Replica.open(machine.disk, FOLDER, machine.voters, config_of(SEGMENT_BYTES), self.now(machine))
@@ -299,7 +301,11 @@ class World:
             else:
                 self.give(machine, "synced", token)
 
-        self.after(self.random.randint(*self.sync_delay), carry_out)
+        self.after(self.write_delay(machine), carry_out)
+
+    def write_delay(self, machine: Machine) -> int:
+        """How long a sync or a write of a file takes, in microseconds."""
+        return self.random.randint(*self.sync_delay)
 
     def _ask(self, machine: Machine, target: Machine, request: Any, token: int) -> None:
         life, answered = machine.life, False
@@ -323,9 +329,9 @@ class World:
         version = SCHEMAS[key].max_version
         frame = b"".join(map(read_part, codec.encode_request(key, version, token, None, request)))[4:]
         sent = codec.decode_request(frame)[1]
-        self._send(machine, target, arrive)
+        self.send(machine, target, request, arrive)
         if self.network.repeats and self.random.random() < self.network.repeats:
-            self._send(machine, target, arrive)
+            self.send(machine, target, request, arrive)
         self.after(REQUEST_TIMEOUT, partial(answer, None))
 
     def request(self, machine: Machine, request: Any, back: Callable[[Any], None]) -> None:
@@ -342,7 +348,7 @@ class World:
             if machine.life == life:
                 self.give(machine, "gone", target.id)
 
-        self._send(target, machine, refused)
+        self.send(target, machine, None, refused)
 
     def _reply(self, machine: Machine, token: int, response: Any) -> None:
         request, back = self._requests.pop((machine.id, machine.life, token))
@@ -356,9 +362,10 @@ class World:
         back(codec.decode_response(key, version, b"".join(parts)[4:])[1])
 
     def _back(self, target: Machine, machine: Machine, answer: Callable[[Any], None], response: Any) -> None:
-        self._send(target, machine, partial(answer, response))
+        self.send(target, machine, response, partial(answer, response))
 
-    def _send(self, source: Machine, target: Machine, arrive: Callable[[], None]) -> None:
+    def send(self, source: Machine, target: Machine, message: Any, arrive: Callable[[], None]) -> None:
+        """Send a request or a response, or refuse a connection (None); `arrive` is called where it arrives."""
         network = self.network
         delay = self.random.randint(*network.delay)
         if network.tail_chance and self.random.random() < network.tail_chance:

@@ -86,8 +86,8 @@ def end_of(play: Play) -> list[object]:
 
 
 def _play_file(path: Path) -> "Playback":
-    from tidelog.lab.commands import VERBS
     from tidelog.lab.engine import tell
+    from tidelog.lab.kinds import VERBS
     from tidelog.lab.language import Command, read
 
     def check_output(command: Command, lines: list[str]) -> None:
