@@ -8,8 +8,7 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from tidelog.checksums import crc32c
 from tidelog.errors import CorruptLog
 from tidelog.model import TopicPartition, id_bytes, id_text
 

@@ -11,8 +11,7 @@ from bisect import insort
 from collections.abc import Iterable
 from struct import Struct
 
-from crc32c import crc32c
-
+from tidelog.checksums import crc32c
 from tidelog.errors import CorruptLog, DiskFull
 from tidelog.log import names
 from tidelog.log.producers import AppendedBatch, Producer, Producers

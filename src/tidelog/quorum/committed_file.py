@@ -9,8 +9,7 @@ The checksum is there because a wrong digit could make records look committed th
 import json
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from tidelog.checksums import crc32c
 from tidelog.errors import CorruptLog
 from tidelog.ports import Disk
 

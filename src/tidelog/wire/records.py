@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from crc32c import crc32c
-
+from tidelog.checksums import crc32c
 from tidelog.errors import ApiError, ErrorCode
 from tidelog.ports import Buffer
 from tidelog.wire import record_format

@@ -10,9 +10,8 @@ from itertools import combinations
 from typing import NamedTuple
 from zlib import crc32
 
-from crc32c import crc32c
-
 from tidelog.audit.core.merging import ReplicaLog
+from tidelog.checksums import crc32c
 from tidelog.errors import ApiError
 from tidelog.wire.record_format import Outlines, outline
 from tidelog.wire.records import NO_PRODUCER_ID, header, payload_of, read_marker, records

@@ -11,9 +11,8 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from crc32c import crc32c
-
 from tidelog.audit.core import finding
+from tidelog.checksums import crc32c
 from tidelog.ports import Buffer
 from tidelog.wire.records import ATTRIBUTES_POSITION, HEADER_BYTES, MAGIC, PREFIX_BYTES
 
