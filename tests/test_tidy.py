@@ -188,12 +188,6 @@ def test_no_leftovers():
     assert marked == []
 
 
-def test_no_test_replaces_the_time_of_all_threads():
-    patched = re.compile(r"setattr\((time,|\"[^\"]*\.time\.)")
-    found = [path.name for path in sorted((ROOT / "tests").rglob("*.py")) if patched.search(path.read_text())]
-    assert found == [], "give the module under test its own: tests.waiting.own_clock"
-
-
 def _dotted(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return f"{_dotted(node.value)}.{node.attr}"
@@ -207,6 +201,51 @@ def test_the_core_calls_nothing_of_the_world():
         if any(f"{module}.".startswith(f"tidelog.{name}.") for name in CORE)
         for node in ast.walk(_tree(path))
         if isinstance(node, ast.Call) and (name := _dotted(node.func)) in BANNED_IN_THE_CORE
+    ]
+    assert found == []
+
+
+def _first_arguments(node: ast.Call) -> tuple[str, str]:
+    """The first two arguments, where they are names or texts."""
+    given = [each.value if isinstance(each, ast.Constant) else _dotted(each) for each in node.args[:2]]
+    return tuple(map(str, [*given, "", ""][:2]))  # type: ignore[return-value]
+
+
+def _disturbs_or_hangs(node: ast.AST) -> str | None:
+    """What a test must do instead of this; None where it may."""
+    if isinstance(node, ast.For) and re.search(r"\.(stdout|stderr)$", _dotted(node.iter)):
+        return "tests.output.line_with, or lines_of in a thread: a process that says nothing hangs the test"
+    if not isinstance(node, ast.Call):
+        return None
+    name = _dotted(node.func)
+    if re.search(r"(?<!\bsys)\.(stdout|stderr)\.readline$", name):
+        return "tests.output.read_line: a process that says nothing hangs the test"
+    target, attribute = _first_arguments(node)
+    is_patch = re.search(r"(^|\.)(setattr|patch|patch\.object)$", name)
+    if is_patch and (re.search(r"(^|\.)time\.\w+$", target) or (re.search(r"(^|\.)time$", target) and attribute)):
+        return "tests.waiting.own_clock for the module under test: other threads of the process need their time"
+    return None
+
+
+def test_tests_read_with_a_deadline_and_replace_no_time_of_all_threads():
+    for wrong in (
+        "for line in process.stderr: pass",
+        "process.stdout.readline()",
+        'monkeypatch.setattr("tidelog.shell.access_tokens.time.time", f)',
+        "monkeypatch.setattr(handshakes.time, 'monotonic', f)",
+        "mock.patch.object(time, 'sleep')",
+        'patch("time.sleep")',
+    ):
+        assert any(map(_disturbs_or_hangs, ast.walk(ast.parse(wrong)))), wrong
+    for right in ("sys.stdin.readline()", "monkeypatch.setattr(run, 'time', clock)", "for line in lines: pass"):
+        assert not any(map(_disturbs_or_hangs, ast.walk(ast.parse(right)))), right
+    suspect = re.compile(r"\.readline\(|\bin [\w.]+\.std(out|err)\b|(setattr|patch|object)\([^)]*\btime\b")
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {instead}"
+        for path in _tracked()
+        if path.suffix == ".py" and path.is_relative_to(ROOT / "tests") and suspect.search(path.read_text())
+        for node in ast.walk(_tree(path))
+        if (instead := _disturbs_or_hangs(node))
     ]
     assert found == []
 

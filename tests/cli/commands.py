@@ -4,8 +4,6 @@ import subprocess
 import sys
 from contextlib import contextmanager, suppress
 
-import pytest
-
 PATIENCE_S = 120
 
 
@@ -19,15 +17,10 @@ def running(*arguments):
         finally:
             with suppress(ProcessLookupError):
                 process.terminate()
-            process.communicate(timeout=PATIENCE_S)
-
-
-def line_with(stream, text):
-    """The first line with this text; the test's timeout ends a wait in vain."""
-    for line in stream:
-        if text in line:
-            return line.rstrip("\n")
-    pytest.fail(f"the output ended without {text!r}")
+            try:
+                process.communicate(timeout=PATIENCE_S)
+            finally:
+                process.kill()
 
 
 def ended(process):

@@ -13,7 +13,8 @@ from urllib.request import Request, urlopen
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.cli.commands import PATIENCE_S, ended, line_with, running
+from tests.cli.commands import PATIENCE_S, ended, running
+from tests.output import line_with, read_line
 from tests.waiting import wait_for
 from tidelog.shell.transport import Producer
 
@@ -25,7 +26,7 @@ def pid_of(folder, broker):
 def test_up_prints_one_line_when_the_cluster_serves_and_stops_cleanly(tmp_path, free_ports):
     (port,) = free_ports(1)
     with running("up", "--brokers", 1, "--data", tmp_path, "--port", port) as process:
-        assert process.stdout.readline() == f"ready 127.0.0.1:{port}\n"
+        assert read_line(process.stdout) == f"ready 127.0.0.1:{port}\n"
         os.kill(pid_of(tmp_path, 0), 0)
         with Producer(f"127.0.0.1:{port}") as producer:
             producer.send("t", b"v")
@@ -37,7 +38,7 @@ def test_up_prints_one_line_when_the_cluster_serves_and_stops_cleanly(tmp_path, 
 
 def test_a_broker_that_dies_is_reported_and_restarted(tmp_path):
     with running("up", "--brokers", 2, "--data", tmp_path, "--port", 0, "--restart") as process:
-        ready = process.stdout.readline()
+        ready = read_line(process.stdout)
         assert re.fullmatch(r"ready 127\.0\.0\.1:\d+,127\.0\.0\.1:\d+\n", ready)
         pid = pid_of(tmp_path, 1)
         os.kill(pid, signal.SIGKILL)
@@ -48,7 +49,7 @@ def test_a_broker_that_dies_is_reported_and_restarted(tmp_path):
 
 def test_a_taken_port_is_one_sentence_and_exit_code_1(tmp_path):
     with running("up", "--brokers", 1, "--data", tmp_path / "a", "--port", 0) as first:
-        port = int(first.stdout.readline().rpartition(":")[2])
+        port = int(read_line(first.stdout).rpartition(":")[2])
         with running("up", "--brokers", 1, "--data", tmp_path / "b", "--port", port) as second:
             out, err = second.communicate(timeout=PATIENCE_S)
             assert (second.returncode, out) == (1, "")
@@ -60,7 +61,7 @@ def test_a_folder_in_which_a_cluster_runs_is_left_alone(tmp_path, free_ports):
     """It was found out by each broker for itself: options were written over, and the dead one started."""
     ports = free_ports(2)
     with running("up", "--brokers", 2, "--data", tmp_path, "--port", 0) as first:
-        first.stdout.readline()
+        read_line(first.stdout)
         os.kill(pid_of(tmp_path, 0), signal.SIGKILL)
         line_with(first.stderr, "broker 0 (pid")
         before = {file: file.read_text() for file in tmp_path.glob("broker-*/server.properties")}
@@ -97,7 +98,7 @@ def test_a_secured_cluster_is_one_flag(tmp_path):
     users.write_text("# two\nSCRAM-SHA-256=[name=bob,password=builder]\n\nSCRAM-SHA-512=[name=eve,password=apple]\n")
     up = ("up", "--brokers", 2, "--data", tmp_path / "data", "--port", 0)
     with running(*up, "--secure", "--add-scram", f"@{users}") as process:
-        address = process.stdout.readline().split()[1].partition(",")[0]
+        address = read_line(process.stdout).split()[1].partition(",")[0]
         file, example = line_with(process.stderr, "Options of the user"), line_with(process.stderr, "Example: ")
         assert file == f"Options of the user admin, for every client: {tmp_path}/data/security/client.properties"
         command = shlex.split(example.removeprefix("Example: tidelog "))
@@ -120,8 +121,8 @@ def test_a_secured_cluster_is_one_flag(tmp_path):
     before = Path(file.split()[-1]).read_text()
     given = "SCRAM-SHA-512=[name=eve,password=orange]"
     with running(*up, "--secure", "--add-scram", given) as process:
-        assert process.stdout.readline().startswith("ready ")
-        assert "visible to other users" in process.stderr.readline()
+        assert read_line(process.stdout).startswith("ready ")
+        assert "visible to other users" in read_line(process.stderr)
         assert line_with(process.stderr, "Options of the user") == file
         example = line_with(process.stderr, "Example: ")
         assert run_command(*shlex.split(example.removeprefix("Example: tidelog "))) == (0, "")
@@ -131,7 +132,7 @@ def test_a_secured_cluster_is_one_flag(tmp_path):
 def test_a_secured_quorum_is_two_flags_and_its_credentials_are_for_its_user_only(tmp_path):
     up = ("up", "--brokers", 1, "--data", tmp_path, "--port", 0, "--metadata", "quorum")
     with running(*up, "--secure", "--add-scram", "SCRAM-SHA-512=[name=eve,password=apple]") as process:
-        address = process.stdout.readline().split()[1]
+        address = read_line(process.stdout).split()[1]
         config = tmp_path / "security" / "client.properties"
         command = ("quorum", "--bootstrap-server", address, "--command-config", config, "describe", "--status")
         assert run_command(*command)[0] == 0
@@ -172,7 +173,7 @@ def test_up_without_the_flag_refuses_a_folder_that_was_only_half_secured(tmp_pat
 
 def test_up_is_quiet_and_its_logs_are_files(tmp_path):
     with running("up", "--brokers", 2, "--data", tmp_path, "--port", 0) as process:
-        ready = process.stdout.readline()
+        ready = read_line(process.stdout)
         pids = [pid_of(tmp_path, broker) for broker in range(2)]
         process.terminate()
         out, err = process.communicate(timeout=PATIENCE_S)
@@ -258,7 +259,7 @@ def half_a_cluster(tmp_path_factory):
     """The data folder of a cluster of two brokers, one of which is stopped; it stays so although there is --restart."""
     folder = tmp_path_factory.mktemp("half")
     with running("up", "--brokers", 2, "--data", folder, "--port", 0, "--restart") as process:
-        assert process.stdout.readline().startswith("ready ")
+        assert read_line(process.stdout).startswith("ready ")
         assert run_command("broker", "stop", 1, "--data", folder)[0] == 0
         yield folder
 
@@ -276,7 +277,7 @@ def test_up_serves_a_console_that_ends_with_it(tmp_path):
     arguments = ("--brokers", 1, "--data", tmp_path, "--port", 0, "--console", "--console-port", 0)
     with running("up", *arguments) as process:
         place, token = line_with(process.stderr, "Console: ").removeprefix("Console: ").split("#token=")
-        assert process.stdout.readline().startswith("ready ")
+        assert read_line(process.stdout).startswith("ready ")
 
         def answer(given):
             request = Request(f"{place}api/session", headers={"authorization": f"Bearer {given}"})

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests import jvm
 from tests.compatibility.support import Load, Topic, known_to_all
+from tests.output import lines_of
 from tests.processes import Processes
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.cli.main import run
@@ -276,7 +277,7 @@ class Verifiable:
         self.process.stdout.close()
 
     def _listen(self) -> None:
-        for line in self.process.stdout or ():
+        for line in lines_of(self.process.stdout):
             told = json.loads(line) if line.startswith("{") else {"name": "words"}
             parts = told.get("partitions", [])
             if told["name"] == "records_consumed":

@@ -24,6 +24,7 @@ from confluent_kafka import Producer
 
 from tests import jvm
 from tests.compatibility.support import Topic, read
+from tests.output import lines_of
 from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.timeout(900)
@@ -65,8 +66,7 @@ class Copier:
         self._reader.start()
 
     def _follow(self, process: "subprocess.Popen[str]") -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in lines_of(process.stdout):
             if self._stopping and line.startswith("{") and json.loads(line)["totalProcessed"]:
                 process.send_signal(signal.SIGSTOP)
                 self._stopping, self.stopped = False, True

@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 
 from tests.compatibility.application import PRODUCERS, TOGETHER
 from tests.compatibility.support import Topic, known_to_all, read
+from tests.output import read_line
 from tests.waiting import PATIENCE_S, wait_for
 
 COUNT = 200
@@ -53,7 +54,7 @@ def outcomes(cluster) -> dict[str, Outcome]:
         applications = [exits.enter_context(started(cluster, topics, each, DIES_AT)) for each in topics]
         for application in applications:
             assert application.stdout is not None
-            assert application.stdout.readline() == "between\n"
+            assert read_line(application.stdout, PATIENCE_S * 2) == "between\n"
         leader = targets[0].led_by()
         assert [target.led_by() for target in targets] == [leader] * len(targets)
         for application in applications:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import line_with, running
+from tests.cli.commands import running
 from tests.console.test_pages_process import go, page_at
 from tests.lab.browser import chromium
+from tests.output import line_with
 from tests.processes import Processes
 from tests.waiting import wait_for
 from tidelog.cli.admin_requests import connect

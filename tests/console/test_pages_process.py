@@ -6,9 +6,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.cli.commands import line_with, running
+from tests.cli.commands import running
 from tests.cli.hanging import hang
 from tests.lab.browser import PATIENCE_MS, chromium
+from tests.output import line_with
 from tests.shell.authority import Authority
 from tests.waiting import wait_for
 from tidelog.cli.admin_requests import connect

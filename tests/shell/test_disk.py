@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.output import read_line
 from tidelog.errors import DiskFailed, DiskFull
 from tidelog.shell.disk import FolderLocked, OsDisk, lock_folder
 from tidelog.shell.thread_pool import ThreadPool
@@ -151,7 +152,7 @@ def test_a_locked_folder_is_refused_to_others_until_its_process_ends(folder):
     code = "import sys; from tidelog.shell.disk import *; lock_folder(sys.argv[1]); print(flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code, folder], stdin=-1, stdout=-1) as owner:
         try:
-            owner.stdout.readline()
+            read_line(owner.stdout)
             with pytest.raises(FolderLocked):
                 lock_folder(folder)
         finally:

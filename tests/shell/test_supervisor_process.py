@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.output import line_with, read_line
 from tests.waiting import PATIENCE_S, wait_for
 from tidelog.shell.supervisor import MetadataView, NotReady, Supervisor, is_complete, metadata_view
 
@@ -29,7 +30,7 @@ def up(tmp_path):
         command = [sys.executable, "-c", UP, str(tmp_path), str(brokers), *words]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         started.append(process)
-        return process, process.stdout.readline()
+        return process, read_line(process.stdout)
 
     yield start
     for process in started:
@@ -62,13 +63,6 @@ def await_complete(child, brokers):
     wait_for(
         lambda: is_complete(metadata_view(child.host, child.port), frozenset(brokers)), f"{child} to know {brokers}"
     )
-
-
-def line_with(stream, text):
-    for line in stream:
-        if text in line:
-            return line
-    raise AssertionError(f"no line with {text!r}")
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +139,7 @@ def test_a_broker_that_is_told_to_stop_the_moment_it_listens_stops(tmp_path):
     command = [sys.executable, "-m", "tidelog.shell.broker", str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
-            assert process.stdout.readline().startswith(b"listening PLAINTEXT://127.0.0.1:")
+            assert read_line(process.stdout).startswith(b"listening PLAINTEXT://127.0.0.1:")
             process.terminate()
             assert process.wait(PATIENCE_S) == 0
         finally:
@@ -178,7 +172,7 @@ def test_a_dead_broker_is_reported_and_restarted_only_if_asked(up, tmp_path, wor
     (before,) = pids(tmp_path)
     os.kill(before, signal.SIGKILL)
     line = line_with(process.stderr, "ended")
-    assert line == f"broker 0 (pid {before}) ended with signal SIGKILL\n"
+    assert line == f"broker 0 (pid {before}) ended with signal SIGKILL"
     if words:
         line_with(process.stderr, "restarted")
         (after,) = pids(tmp_path)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.shell.authority import Authority, server_context, underscored
+from tests.waiting import own_clock
 from tidelog.effects import FileSlice
 from tidelog.shell import tls_stream
 from tidelog.shell.connections import connection, handshakes
@@ -198,7 +199,7 @@ def test_a_read_decrypts_a_bounded_number_of_bytes(pair):
 def test_a_turn_of_the_loop_takes_a_bounded_time_of_handshakes(monkeypatch):
     """Each step takes two thirds of a turn here: the second ends it, the others wait for the next."""
     clock, stepped, scheduled = [0.0], [], []
-    monkeypatch.setattr(handshakes.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(handshakes, "time", own_clock(monotonic=lambda: clock[0]))
     taking = handshakes.Handshakes(
         SimpleNamespace(call_soon=lambda function, *given: scheduled.append(function) or function)
     )

@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
 import pandas as pd
 import pytest
 
+from tests.output import read_line
 from tests.spark.flights_data import flights, send_spread, values
 from tests.spark.records import in_sync, make_topic, send
 from tests.spark.settings import configured, environment
@@ -80,7 +81,7 @@ class Driver:
         started = [sys.executable, "-m", "tidelog.cli.main", *self._with({})]
         process = subprocess.Popen(started, stderr=subprocess.PIPE, env=environment(), process_group=0)
         try:
-            assert b"batch" in process.stderr.readline(), self._said()
+            assert b"batch" in read_line(process.stderr, ENDS_WITHIN_S), self._said()
             with selectors.DefaultSelector() as waiting:
                 waiting.register(process.stderr, selectors.EVENT_READ)
                 waiting.select(chance.random() * LONGEST_WAIT_S)

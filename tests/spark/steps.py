@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Self
 
+from tests.output import read_line
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -26,7 +28,7 @@ class Steps:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(arguments) + "\n")
         self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        return int(read_line(self._process.stdout, within_s=240))
 
     def __exit__(self, *_: object) -> None:
         os.killpg(self._process.pid, signal.SIGKILL)  # and a step that hangs

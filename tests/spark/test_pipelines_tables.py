@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from tests.waiting import own_clock
 from tidelog.errors import ErrorCode
 from tidelog.spark.options import BadOption
 from tidelog.spark.pipelines import output_topics, parquet_files
@@ -525,6 +526,6 @@ def test_a_broker_that_learns_of_a_topic_late_is_asked_again(monkeypatch):
     assert source_of(LaggingBroker(unknown, learns=True), "orders") == Source("cluster", {"orders": ""})
     with pytest.raises(WrongOption, match="there is no topic orders"):
         existing_topics(LaggingBroker(ErrorCode.INVALID_TOPIC_EXCEPTION, learns=True), "topic", ["orders"])
-    monkeypatch.setattr(output_topics.time, "monotonic", count().__next__)
+    monkeypatch.setattr(output_topics, "time", own_clock(monotonic=count().__next__))
     with pytest.raises(WrongOption, match="there is no topic orders"):
         existing_topics(LaggingBroker(unknown, learns=False), "topic", ["orders"])

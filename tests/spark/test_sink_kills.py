@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.output import read_line
 from tests.spark.records import make_topic, send
 from tidelog.shell.supervisor import Supervisor
 from tidelog.shell.transport import Consumer
@@ -41,6 +42,8 @@ FOUND = "the ledger has batch"
 LONGEST_S = 2.0
 """After the first batch is through, the kills come within so many seconds; until then the query does not end."""
 STARTS = 5
+STARTS_WITHIN_S = 300
+"""The JVM, the session and a first batch, beside other tests."""
 
 
 class Query:
@@ -57,7 +60,7 @@ class Query:
     def wait_for_a_batch(self) -> bool:
         """Whether one was through before it ended."""
         assert self.process.stdout is not None
-        return self.process.stdout.readline().startswith(b"batch")
+        return read_line(self.process.stdout, STARTS_WITHIN_S).startswith(b"batch")
 
     def goes_on_for(self, seconds: float) -> bool:
         try:

@@ -16,6 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 import tidelog
+from tests.output import read_line
 from tests.spark.records import make_topic, send
 from tests.spark.settings import SHORT_JVM, environment
 from tests.spark.standalone import Standalone
@@ -91,7 +92,7 @@ class Driver:
         """Wait until it has reported so many more batches; returns the reports."""
         told = []
         while len(told) < count:
-            line = self.process.stdout.readline().decode()
+            line = read_line(self.process.stdout, ENDS_WITHIN_S).decode()
             assert line, f"the driver ended: {''.join(self._said[-40:])}"
             self._said.append(line)
             if line.startswith("lake: batch"):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.output import read_line
 from tests.waiting import wait_for
 from tidelog.ports import Children, Create, Read, Watch, Write
 from tidelog.shell.store.sqlite_seal import StoreDamaged
@@ -102,7 +103,7 @@ def test_a_killed_process_is_noticed_at_once_by_the_kernels_own_word(path):
     with opened(path, session_timeout_ms=600_000) as (store, rung):
         store.apply([Watch("/controller")])
         with process(OWNER, path, 600_000) as owner:
-            owner.stdout.readline()
+            read_line(owner.stdout)
             until(rung, lambda: "/controller" in store.events())
             owner.kill()
             until(rung, lambda: is_gone(store, "/controller"))
@@ -112,7 +113,7 @@ def test_a_killed_process_is_noticed_at_once_by_the_kernels_own_word(path):
 
 def test_who_opens_after_a_death_finds_the_ephemeral_nodes_gone(path):
     with process(OWNER, path, 600_000) as owner:
-        owner.stdout.readline()
+        read_line(owner.stdout)
     with opened(path) as (store, _):
         assert is_gone(store, "/controller")
 
@@ -120,7 +121,7 @@ def test_who_opens_after_a_death_finds_the_ephemeral_nodes_gone(path):
 def test_a_paused_process_loses_its_session_after_its_term_and_learns_it_when_it_goes_on(path):
     """The longer term is the test's own: it judges the other's, and may itself be kept waiting for a while."""
     with opened(path, session_timeout_ms=12_000) as (store, rung), process(OWNER, path, 2_000) as owner:
-        owner.stdout.readline()
+        read_line(owner.stdout)
         assert not is_gone(store, "/controller")
         owner.send_signal(signal.SIGSTOP)
         until(rung, lambda: is_gone(store, "/controller"))
@@ -128,7 +129,7 @@ def test_a_paused_process_loses_its_session_after_its_term_and_learns_it_when_it
         owner.send_signal(signal.SIGCONT)
         owner.stdin.write("late\n")
         owner.stdin.flush()
-        assert owner.stdout.readline().split() == ["unknown", "True"]
+        assert read_line(owner.stdout).split() == ["unknown", "True"]
         assert names(store, "/cluster") == []
 
 
@@ -139,14 +140,14 @@ def test_a_process_that_renews_outlives_its_term(path):
 
 def outlives(path, term_ms):
     with opened(path, session_timeout_ms=term_ms) as (store, _), process(OWNER, path, term_ms) as owner:
-        owner.stdout.readline()
+        read_line(owner.stdout)
         stops_at = store._own.renewed_at + 3 * term_ms
         wait_for(lambda: store._own.renewed_at >= stops_at, "three terms of renewals")
         if store.lost or is_gone(store, "/controller"):
             return False
         owner.stdin.write("early\n")
         owner.stdin.flush()
-        return owner.stdout.readline().split() == ["ok", "False"]
+        return read_line(owner.stdout).split() == ["ok", "False"]
 
 
 def test_a_store_whose_process_does_no_work_does_not_renew_and_does_not_judge(path):
@@ -183,7 +184,7 @@ def test_three_processes_increment_one_counter(path):
 
 def test_changes_of_another_process_ring(path):
     with opened(path, session_timeout_ms=600_000) as (store, rung), process(OWNER, path, 600_000) as owner:
-        owner.stdout.readline()
+        read_line(owner.stdout)
         store.apply([Watch("/cluster")])
         owner.stdin.write("x\n")
         owner.stdin.flush()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.output import read_line
 from tests.processes import Processes
 from tests.waiting import wait_for
 from tidelog.errors import ApiError, ErrorCode
@@ -137,7 +138,7 @@ def process(code, *arguments):
 def stopped(path, point):
     """A process that stands at this point of its write until it gets SIGCONT."""
     with process(STOPPED, path, TERM_MS, point) as child:
-        assert child.stdout.readline() == "stops\n"
+        assert read_line(child.stdout) == "stops\n"
         wait_for(lambda: is_stopped(child), "the process to be stopped")
         yield child
 
@@ -167,7 +168,7 @@ def applied(stores, operations):
 
 def go_on(child):
     child.send_signal(signal.SIGCONT)
-    first, second = child.stdout.readline().split(), child.stdout.readline().split()
+    first, second = read_line(child.stdout).split(), read_line(child.stdout).split()
     assert child.wait(60) == 0
     return first, second
 
@@ -285,13 +286,13 @@ def test_no_increment_is_lost_or_made_twice_while_writers_are_stopped_at_random(
     ):
         writers = (a, b, c)
         for writer in writers:
-            assert writer.stdout.readline() == "up\n"
+            assert read_line(writer.stdout) == "up\n"
         for _ in range(ROUNDS):
             victim = chance.choice(writers)
             victim.send_signal(signal.SIGSTOP)
             time.sleep(chance.uniform(0.1, 0.9))
             victim.send_signal(signal.SIGCONT)
-        told = [tuple(map(int, writer.stdout.readline().split())) for writer in writers]
+        told = [tuple(map(int, read_line(writer.stdout).split())) for writer in writers]
         assert [writer.wait(60) for writer in writers] == [0, 0, 0]
     with opened(path) as (store, _):
         (node,) = store.apply([Read("/cluster")]).values

@@ -13,6 +13,7 @@ from itertools import count
 import pytest
 
 from tests.ensemble import Ensemble
+from tests.output import read_line
 from tests.ports import free_ports
 from tests.store.conftest import end_session
 from tests.waiting import PATIENCE_S, wait_for
@@ -91,7 +92,7 @@ def owner(hosts, term_ms, folder="/dev/null"):
     command = [sys.executable, "-c", OWNER, hosts, str(term_ms), str(folder)]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        child.stdout.readline()
+        read_line(child.stdout)
         yield child
     finally:
         child.kill()
@@ -121,7 +122,7 @@ def test_a_paused_process_loses_its_session_and_learns_it_when_it_goes_on(zookee
         child.send_signal(signal.SIGCONT)
         child.stdin.write("late\n")
         child.stdin.flush()
-        assert child.stdout.readline().split() == ["unknown", "unknown", "True"]
+        assert read_line(child.stdout).split() == ["unknown", "unknown", "True"]
         assert watcher.apply(Read("/cluster/late")).values == (None,)
 
 
