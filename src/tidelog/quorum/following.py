@@ -28,7 +28,6 @@ class Following(Voting):
 
     def __init__(self, config: QuorumConfig) -> None:
         super().__init__(config)
-        self._endpoints = list(config.endpoints)
         self._syncing: tuple[int, int] | None = None
         """The token of the sync in progress, and the log's end when it began."""
         self._saving: tuple[int, CommittedState] | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidelog.effects import Effect
 from tidelog.errors import ApiError, ErrorCode
-from tidelog.model import Time
+from tidelog.model import NO_LEADER, Time
 from tidelog.quorum import requests
 from tidelog.quorum.control_records import Control, control_batch, leader_change
 from tidelog.quorum.following import Following
@@ -81,6 +81,11 @@ class Quorum(Following):
 
     def endpoints_of(self, node: int) -> Sequence[VoterEndpoint]:
         """Where a voter is reached, or a replica that is to be added; empty if nobody said so."""
+        leader, told = self._leader_place
+        if node == self.me.id and self._endpoints:
+            return self._endpoints
+        if told and node == leader == self.election.leader:
+            return told
         record = self.voters.record_of(node)
         return record.endpoints if record is not None and record.endpoints else self._changes.endpoints(node)
 
@@ -134,6 +139,8 @@ class Quorum(Following):
         if response is not None:
             self._note_cluster(asked.target, response)
         if partition is None:
+            if asked.target == self._leader_place[0]:
+                self._leader_place = (NO_LEADER, [])  # the voter set may know better
             self._retry_later(asked.about, now)
             if isinstance(self.state, Prospective | Candidate):
                 self.state.tally.doubtful.add(asked.target)
@@ -141,6 +148,8 @@ class Quorum(Following):
             self._retry_at.pop(asked.about, None)
             before = self.state
             self._learn(requests.standing_of(partition), now)
+            for place in getattr(response, "node_endpoints", ()):
+                self._place_leader(place.node_id, [VoterEndpoint(host=place.host, port=place.port)])
             if self.state is before:
                 self._use_answer(token, asked, partition, now)
         if isinstance(self.state, Unattached) and not self.stands:
@@ -281,6 +290,7 @@ class Quorum(Following):
             return
         self._advance(state)
         self._changes.act(now)
+        self._changes.update_own(self.me, self._endpoints, now, in_office=self.is_in_office)
         if not self.is_voter and self.replica.voters.latest_offset < self.replica.high_watermark:
             self._resign(state, now)  # its removal is committed
             return

@@ -12,6 +12,7 @@ from tidelog.quorum.snapshots import SnapshotId
 from tidelog.quorum.voters import ReplicaKey
 from tidelog.wire.messages.cluster import fetch_snapshot
 from tidelog.wire.messages.cluster import quorum_elections as elections
+from tidelog.wire.messages.cluster.metadata_log import VoterEndpoint
 from tidelog.wire.messages.records import fetch
 
 NO_HIGH_WATERMARK = -1
@@ -60,12 +61,24 @@ def vote_request(
     return elections.VoteRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
 
 
-def begin_request(cluster_id: str, voter: ReplicaKey, standing: LeaderAndEpoch) -> elections.BeginQuorumEpochRequest:
+def begin_request(
+    cluster_id: str, voter: ReplicaKey, standing: LeaderAndEpoch, endpoints: Sequence[VoterEndpoint] = ()
+) -> elections.BeginQuorumEpochRequest:
+    """`endpoints` are those of the leader."""
     partition = elections.BeginEpochPartition(
         voter_directory_id=voter.directory, leader_id=standing.leader, leader_epoch=standing.epoch
     )
     topic = elections.BeginEpochTopic(topic_name=_NAME, partitions=[partition])
-    return elections.BeginQuorumEpochRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
+    own = [elections.LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in endpoints]
+    return elections.BeginQuorumEpochRequest(
+        cluster_id=cluster_id, voter_id=voter.id, topics=[topic], leader_endpoints=own
+    )
+
+
+def endpoints_of_leader(request: elections.BeginQuorumEpochRequest) -> list[VoterEndpoint]:
+    """Where the leader says that it is reached."""
+    told = request.leader_endpoints
+    return [VoterEndpoint(name=each.name, host=each.host, port=each.port) for each in told]
 
 
 def end_request(

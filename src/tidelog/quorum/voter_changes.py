@@ -214,6 +214,18 @@ class VoterChanges:
             self._append(voters.changed(record), now)
         return ErrorCode.NONE
 
+    def update_own(self, me: ReplicaKey, endpoints: list[VoterEndpoint], now: Time, *, in_office: bool) -> None:
+        """The leader is reached elsewhere than the set says: it cannot send an UpdateRaftVoter to itself."""
+        voters = self._replica.voters.latest
+        record = voters.record_of(me.id) if endpoints and voters.directories and me in voters else None
+        is_other = record is not None and record.endpoints != endpoints
+        if (
+            is_other
+            and not any(is_any_address(each.host) for each in endpoints)
+            and self._check(in_office=in_office) == ErrorCode.NONE
+        ):
+            self._append(voters.changed(voter_record(me, endpoints)), now)
+
     def act(self, now: Time) -> None:
         """Answer a change that is committed, or whose time is over; its set may be committed later."""
         pending = self._pending

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.errors import CorruptLog, ErrorCode
-from tidelog.model import NO_LEADER, Time
+from tidelog.model import NO_LEADER, Time, is_any_address
 from tidelog.quorum import requests
 from tidelog.quorum.election import LogEnd, may_grant_pre_vote, may_grant_vote
 from tidelog.quorum.options import DEFAULTS, Options
@@ -82,6 +82,10 @@ class Voting:
         self.options = config.options
         self._cluster_id = config.cluster_id
         self._dice = config.dice
+        self._endpoints = list(config.endpoints)
+        self._leader_place: tuple[int, list[VoterEndpoint]] = (NO_LEADER, [])
+        """A leader, and where it is reached by what it said itself, or an answer did. It may have moved, and the voter
+        set here may be older than that."""
         self._bootstrap = tuple(node for node in config.bootstrap if node != me.id)
         self._outbox = Outbox(f"{replica.log.folder}/{FILE_NAME}")
         self._strangers: set[int] = set()
@@ -356,7 +360,8 @@ class Voting:
         for voter in self.voters.ids:
             silent = now.mono - fetched_at.get(voter, state.since - timeout)
             if voter != self.me.id and silent >= timeout // 2:
-                begun = requests.begin_request(self._cluster_id, self.voters.key_of(voter), self.standing)
+                key = self.voters.key_of(voter)
+                begun = requests.begin_request(self._cluster_id, key, self.standing, self._endpoints)
                 self._outbox.ask(voter, begun, VOTES, ("begin", voter, self.epoch))
 
     def _leader_until(self, state: Leader) -> int:
@@ -415,11 +420,17 @@ class Voting:
         code = self._check_claim(claimed)
         if code == ErrorCode.NONE:
             self._learn(claimed, now)
+            self._place_leader(claimed.leader, requests.endpoints_of_leader(request))
             if isinstance(self.state, Prospective) and self.election.leader == partition.leader_id:
                 self._follow(partition.leader_id, self.epoch, now)
             if not self._is_me(request.voter_id, partition.voter_directory_id):
                 code = ErrorCode.INVALID_VOTER_KEY
         return code
+
+    def _place_leader(self, node: int, endpoints: Sequence[VoterEndpoint]) -> None:
+        told = [each for each in endpoints if not is_any_address(each.host)]
+        if told and node == self.election.leader:
+            self._leader_place = (node, told)
 
     def _epoch_ended(self, partition: Any, now: Time) -> ErrorCode:
         claimed = LeaderAndEpoch(partition.leader_id, partition.leader_epoch)

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from tidelog.effects import Event
 from tidelog.errors import ApiError
 from tidelog.log import names
+from tidelog.model import NO_ID
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.records import Decoded, decode
 from tidelog.quorum.replica import Replica
@@ -184,8 +185,11 @@ class Checks:
         """The first set of a log repeats the one that voted for its leader."""
         if before.voters_at >= quorum.replica.high_watermark:
             raise Violation(f"I40: {quorum.me.id} changes the voters while {before.voters} is not committed")
-        changed = set(before.voters) ^ set(quorum.voters)
-        if len(changed) > 1:
+        if before.voters.directories:
+            changed = len(set(before.voters) ^ set(quorum.voters))
+        else:  # kraft.version 1 comes with the same voters
+            changed = 2 * len(set(before.voters.ids) ^ set(quorum.voters.ids))
+        if changed > 1:
             raise Violation(f"I40: {quorum.me.id} changes {before.voters} to {quorum.voters}")
 
     def _check_applied(self, machine: Machine, replica: Replica) -> None:
@@ -252,7 +256,7 @@ class Checks:
     def has_all(self, voter: ReplicaKey, last: Entry) -> bool:
         """Whether this batch and all committed ones before are on the voter's disk, or in a snapshot there."""
         machine = self.world.machines[voter.id]
-        is_lost = machine.key != voter or machine.is_rotten
+        is_lost = machine.is_rotten or (voter.directory != NO_ID and machine.key != voter)
         found = self.lost.get(voter, set()) if is_lost else durable(machine)
         start = min((entry.offset for entry in found), default=0)
         until = bisect_left(self.committed, last.next_offset, key=lambda entry: entry.next_offset) + 1

@@ -4,25 +4,30 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tidelog.effects import Event
+from tidelog.errors import ApiError
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.faults import KILL, MILLI, POWER, Fault
 from tidelog.sim.quorum.checks import Checks, whole_batches_of
-from tidelog.sim.quorum.machines import FOLDER, Machine, World
+from tidelog.sim.quorum.machines import FOLDER, Machine, World, endpoint_of
 from tidelog.wire.messages.cluster.quorum_voters import AddRaftVoterRequest, Listener, RemoveRaftVoterRequest
+
+DAY_MS = 24 * 3_600_000
+LATER = ("upgrade", "move", "jump_clock", "hang")
+"""Kinds that were added later; a run has those that it draws."""
 
 
 class Faults:
-    """`struck` counts them by kind. Without directories (kraft.version 0) no disk is replaced, because nobody could
-    tell, and no voter changes."""
+    """`struck` counts them by kind, `later` are the kinds of `LATER` that the run has. Without directories
+    (kraft.version 0) no disk is replaced, because nobody could tell, and no voter changes."""
 
-    def __init__(self, world: World, checks: Checks, struck: dict[str, int], *, has_directories: bool) -> None:
+    def __init__(self, world: World, checks: Checks, struck: dict[str, int], later: Sequence[str] = ()) -> None:
         self.world = world
         self.random = world.random
         self.is_over = False
         self._checks = checks
         self._struck = struck
-        self._has_directories = has_directories
+        self._later: list[Callable[[], bool]] = [getattr(self, kind) for kind in later]
         self._aimed: set[int] = set()
         """Machines that end when their logs start over, or have a new snapshot."""
         world.noticed = self._noticed
@@ -56,6 +61,7 @@ class Faults:
             self.resign,
             self.snapshot,
             self.change_voters,
+            *self._later,
         ]
         self._do(self.random.choice(kinds))
         self.world.after(self.random.randint(pace // 10, pace), partial(self.strike, pace))
@@ -169,9 +175,9 @@ class Faults:
 
     def _may_lose(self, victim: Machine) -> bool:
         """Whether a majority of every set that may count is left without this machine's disk."""
-        if not self._has_directories:
-            return False
         for voters in self._sets():
+            if not voters.directories:
+                return False
             lost = {voter.id for voter in voters if self.world.machines[voter.id].key != voter}
             if victim.key in voters:
                 lost.add(victim.id)
@@ -250,10 +256,8 @@ class Faults:
 
     def change_voters(self) -> bool:
         """An operator removes a voter whose disk is lost, or changes any other."""
-        leader = next((m for m in self.world.machines if m.quorum is not None and m.quorum.is_in_office), None)
-        if leader is None or leader.quorum is None or not self._has_directories:
-            return False
-        if leader.paused_until > self.world.micros:
+        leader = self._in_office()
+        if leader is None or leader.quorum is None or not leader.quorum.voters.directories:
             return False
         voters = leader.quorum.voters
         machines = self.world.machines
@@ -262,10 +266,16 @@ class Faults:
         if lost:
             self._ask(leader, _removal(lost[0]))
         elif others and self.random.random() < 0.6:
-            self._ask(leader, _addition(self.random.choice(others).key, wait=self.random.random() < 0.5))
+            self._ask(leader, _addition(self.random.choice(others), wait=self.random.random() < 0.5))
         elif len(voters) > 1:
             self._ask(leader, _removal(self.random.choice(voters.keys)))
         return True
+
+    def _in_office(self) -> Machine | None:
+        """A leader in office whose process runs."""
+        found = (m for m in self.world.machines if m.quorum is not None and m.quorum.is_in_office)
+        leader = next(found, None)
+        return leader if leader is not None and leader.paused_until <= self.world.micros else None
 
     def _ask(self, leader: Machine, request: AddRaftVoterRequest | RemoveRaftVoterRequest) -> None:
         def answered(response: object) -> None:
@@ -281,14 +291,56 @@ class Faults:
         self.world.give(observer, "gone", dead.id)
         return True
 
+    def upgrade(self) -> bool:
+        """An operator makes static voters dynamic ones (kraft.version 1), if all of them are known."""
+        leader = self._in_office()
+        if leader is None or leader.quorum is None or leader.quorum.voters.directories:
+            return False
+        try:
+            self.world.give(leader, "upgrade")
+        except ApiError:
+            return False
+        return True
 
-def _addition(key: ReplicaKey, *, wait: bool) -> AddRaftVoterRequest:
+    def move(self) -> bool:
+        """A process comes back at another address. Operators move one voter after the other, and none without whom
+        there is no majority: the others could not ask it for its vote, and it may need theirs."""
+        victim, sets = self._victim(), self._sets()
+        for voters in sets:
+            is_needed = victim.id in voters.ids and len(voters) == voters.majority
+            if is_needed or not are_reached(self.world, voters, but=victim.id):
+                return False
+        victim.port += 1
+        self.world.kill(victim)
+        self.world.revive(victim)
+        return True
+
+    def jump_clock(self) -> bool:
+        """A wall clock is days ahead, or behind."""
+        self._victim().wall_offset = self.random.randint(-8 * DAY_MS, 8 * DAY_MS)
+        return True
+
+    def hang(self) -> bool:
+        """Nothing that a disk is to write ends for a while; the process runs on."""
+        victim = self._victim()
+        victim.hangs_until = self.world.micros + self.random.randint(200, 9_000) * MILLI
+        return True
+
+
+def are_reached(world: World, voters: VoterSet, but: int = -1) -> bool:
+    """Whether the voters listen where the set says, apart from one of them. A set without endpoints says nothing."""
+    known = ((world.machines[each.voter_id], each.endpoints) for each in voters.records if each.voter_id != but)
+    return all(not endpoints or endpoints[0].port == machine.port for machine, endpoints in known)
+
+
+def _addition(machine: Machine, *, wait: bool) -> AddRaftVoterRequest:
+    key, place = machine.key, endpoint_of(machine)
     return AddRaftVoterRequest(
         cluster_id=None,
         timeout_ms=2_000,
         voter_id=key.id,
         voter_directory_id=key.directory,
-        listeners=[Listener(name="CONTROLLER", host="host", port=9093)],
+        listeners=[Listener(name=place.name, host=place.host, port=place.port)],
         ack_when_committed=wait,
     )
 

@@ -20,6 +20,7 @@ from tidelog.quorum.options import DEFAULTS, Options
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.records import Decoded
 from tidelog.quorum.replica import Replica, config_of
+from tidelog.quorum.requests import NODE_ENDPOINTS
 from tidelog.quorum.state_file import load_state
 from tidelog.quorum.tree import Applied
 from tidelog.quorum.voters import ReplicaKey, VoterSet
@@ -32,6 +33,7 @@ from tidelog.wire import codec
 from tidelog.wire.message import key_of
 from tidelog.wire.messages import SCHEMAS
 from tidelog.wire.messages.cluster.features import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
+from tidelog.wire.messages.cluster.metadata_log import VoterEndpoint
 
 ROOT = "/metadata"
 FOLDER = f"{ROOT}/{METADATA_FOLDER}"
@@ -40,6 +42,8 @@ KRAFT_VERSIONS = SupportedFeatureKey(name="kraft.version", min_version=0, max_ve
 WALL_START = 1_700_000_000_000
 REQUEST_TIMEOUT = 2 * SECOND
 SEGMENT_BYTES = 2_048
+LOOKS_AGAIN = 200 * MILLI
+"""How long a write whose disk hung goes on after the disk is well again, at most."""
 
 
 @dataclass(slots=True)
@@ -72,6 +76,12 @@ class Machine:
     rate: float = 1.0
     """Of its clock, to which `offset` milliseconds are added."""
     offset: int = 0
+    wall_offset: int = 0
+    """Milliseconds that its wall clock is ahead."""
+    port: int = 9093
+    """Where its process listens; another one after it has moved."""
+    hangs_until: int = 0
+    """No write of its disk ends before."""
     state: State | None = None
     """What was applied by this process."""
     last_voters: VoterSet = field(default_factory=VoterSet)
@@ -82,6 +92,11 @@ class Machine:
 
 def _ignore(*_: Any) -> None:
     """Nobody watches."""
+
+
+def endpoint_of(machine: Machine) -> VoterEndpoint:
+    """Where the machine's process listens."""
+    return VoterEndpoint(name="CONTROLLER", host=f"host-{machine.id}", port=machine.port)
 
 
 def _sync(files: Sequence[File]) -> None:
@@ -113,6 +128,8 @@ class World:
         """Called before a disk is replaced, or rots."""
         self.history: list[str] = []
         self.restarts = True
+        self.tells_endpoints = False
+        """Processes say where they are reached (UpdateRaftVoter), and nobody is reached where it was before."""
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
         self._requests: dict[tuple[int, int, int], tuple[Any, Callable[[Any], None]]] = {}
@@ -138,7 +155,7 @@ class World:
     def now(self, machine: Machine) -> Time:
         """The time by the machine's clock."""
         ms = int(self.micros * machine.rate) // MILLI + machine.offset
-        return Time(ms, WALL_START + ms)
+        return Time(ms, WALL_START + ms + machine.wall_offset)
 
     def _micros_at(self, machine: Machine, ms: int) -> int:
         """When the machine's monotonic clock shows so many milliseconds."""
@@ -166,8 +183,9 @@ class World:
 
     def make(self, machine: Machine, replica: Replica) -> Quorum:
         state, bootstrap = load_state(machine.disk, FOLDER), range(len(self.machines))
+        own = (endpoint_of(machine),) if self.tells_endpoints else ()
         return Quorum(
-            QuorumConfig(machine.key, CLUSTER_ID, replica, state, self.random.randint, self.options, bootstrap)
+            QuorumConfig(machine.key, CLUSTER_ID, replica, state, self.random.randint, self.options, bootstrap, own)
         )
 
     def open(self, machine: Machine) -> Replica:
@@ -294,6 +312,9 @@ class World:
         def carry_out() -> None:
             if machine.life != life:
                 return
+            if (hangs := machine.hangs_until - self.micros) > 0:
+                self.after(min(hangs, LOOKS_AGAIN), carry_out)
+                return
             try:
                 work()
             except (PowerCut, DiskFailed) as failure:
@@ -308,7 +329,7 @@ class World:
         return self.random.randint(*self.sync_delay)
 
     def _ask(self, machine: Machine, target: Machine, request: Any, token: int) -> None:
-        life, answered = machine.life, False
+        life, answered, is_former = machine.life, False, self._knows_former_place(machine, target)
 
         def answer(response: Any) -> None:
             nonlocal answered
@@ -317,7 +338,9 @@ class World:
                 self.give(machine, "answered", token, response)
 
         def arrive() -> None:
-            if target.quorum is not None and isinstance(request, ApiVersionsRequest):
+            if is_former and not target.is_off:
+                self._refuse(machine, target, life, answer)
+            elif target.quorum is not None and isinstance(request, ApiVersionsRequest):
                 self._back(target, machine, answer, ApiVersionsResponse(supported_features=[KRAFT_VERSIONS]))
             elif target.quorum is not None:
                 self.request(target, sent, partial(self._back, target, machine, answer))
@@ -333,6 +356,13 @@ class World:
         if self.network.repeats and self.random.random() < self.network.repeats:
             self.send(machine, target, request, arrive)
         self.after(REQUEST_TIMEOUT, partial(answer, None))
+
+    def _knows_former_place(self, machine: Machine, target: Machine) -> bool:
+        """Whether the process would connect to where the target listened before it moved."""
+        if not self.tells_endpoints or machine.quorum is None:
+            return False
+        told = machine.quorum.endpoints_of(target.id)
+        return bool(told) and told[0].port != target.port
 
     def request(self, machine: Machine, request: Any, back: Callable[[Any], None]) -> None:
         """A request arrives at the machine's process; `back` gets its answer as it leaves."""
@@ -353,6 +383,7 @@ class World:
     def _reply(self, machine: Machine, token: int, response: Any) -> None:
         request, back = self._requests.pop((machine.id, machine.life, token))
         self.heard(machine, request, response)
+        self._name_leader(machine, response)
         key = key_of(request)
         version = SCHEMAS[key].max_version
         try:
@@ -360,6 +391,14 @@ class World:
         except EOFError:
             return  # the log was cut meanwhile: the connection breaks
         back(codec.decode_response(key, version, b"".join(parts)[4:])[1])
+
+    def _name_leader(self, machine: Machine, response: Any) -> None:
+        """Say where the leader is reached, as nodes do."""
+        endpoint_of_node, quorum = NODE_ENDPOINTS.get(type(response)), machine.quorum
+        if self.tells_endpoints and endpoint_of_node is not None and quorum is not None and quorum.election.leader >= 0:
+            leader = quorum.election.leader
+            for place in quorum.endpoints_of(leader):
+                response.node_endpoints = [endpoint_of_node(node_id=leader, host=place.host, port=place.port)]
 
     def _back(self, target: Machine, machine: Machine, answer: Callable[[Any], None], response: Any) -> None:
         self.send(target, machine, response, partial(answer, response))

@@ -5,7 +5,7 @@ A check that no mutant breaks is worth nothing, and a rule that no check misses 
 
 # ruff: noqa: SLF001  (a replacement has the parameters of what it replaces, and its place inside)
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -14,18 +14,22 @@ from tidelog.effects import Effect
 from tidelog.errors import ErrorCode
 from tidelog.log import recovery
 from tidelog.log.segments import Segments
+from tidelog.model import Time
 from tidelog.partition.truncation import EpochEnd
 from tidelog.quorum import election, voting
 from tidelog.quorum.election import LogEnd
 from tidelog.quorum.leases import Leases
 from tidelog.quorum.outbox import Outbox
 from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.records import NO_SESSION, TreeChanges
 from tidelog.quorum.replica import Replica
 from tidelog.quorum.snapshots import UNFINISHED, Incoming, Syncs
 from tidelog.quorum.state_file import ElectionState
-from tidelog.quorum.states import Leader, State
+from tidelog.quorum.states import Follower, Leader, State
+from tidelog.quorum.tree import Applied, Tree
 from tidelog.quorum.voter_changes import VoterChanges
 from tidelog.quorum.voters import History, ReplicaKey, VoterSet
+from tidelog.wire.messages.cluster.metadata_log import VoterEndpoint
 
 
 class Mutant(NamedTuple):
@@ -111,6 +115,27 @@ def keep_leases(leases: Leases, sessions: Iterable[int], now: int) -> None:
         leases._deadlines = {each: leases._deadlines.get(each, now + leases.term_ms) for each in sessions}
 
 
+def ignore_numbers(tree: Tree, offset: int, record: TreeChanges) -> Applied:
+    """A change that comes twice is done twice."""
+    if record.session != NO_SESSION and record.session not in tree.sessions:
+        return Applied("session over")
+    return tree._all_or_none(offset, record.session, record.changes)
+
+
+def tell_nobody(machine: Quorum, state: Follower) -> None:
+    """A voter that has moved does not say where it is."""
+
+
+def know_no_leader(machine: Quorum, node: int, endpoints: Sequence[VoterEndpoint]) -> None:
+    """Only the voter set says where a leader is, however old it is here."""
+
+
+def tell_nobody_as_leader(
+    changes: VoterChanges, me: ReplicaKey, endpoints: Sequence[VoterEndpoint], now: Time, *, in_office: bool
+) -> None:
+    """A leader that has moved leaves its former endpoints in the voter set."""
+
+
 MUTANTS: dict[str, Mutant] = {
     "send_before_file": Mutant(Outbox, "_send", send_at_once, 13),
     "shorter_log_wins": Mutant(election, "is_complete", any_log, 3),
@@ -124,6 +149,10 @@ MUTANTS: dict[str, Mutant] = {
     "cut_voters_stay": Mutant(History, "cut", keep_old_voters, 38),
     "snapshot_without_epoch": Mutant(Replica, "log_end_at", ignore_log_end_of_snapshot, 6),
     "old_leases_kept": Mutant(Leases, "start", keep_leases, 95),
+    "numbers_ignored": Mutant(Tree, "_change", ignore_numbers, 1_000_024),
+    "endpoints_untold": Mutant(Quorum, "_update_endpoints", tell_nobody, 1_000_004),
+    "own_endpoints_untold": Mutant(VoterChanges, "update_own", tell_nobody_as_leader, 1_000_004),
+    "moved_leader_unknown": Mutant(Quorum, "_place_leader", know_no_leader, 1_000_004),
     "votes_twice": Mutant(voting, "may_grant_vote", vote_again, 11),
 }
 

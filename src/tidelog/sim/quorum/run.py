@@ -16,13 +16,18 @@ from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.disk import PowerCut
 from tidelog.sim.faults import MILLI, SECOND
 from tidelog.sim.quorum.checks import Checks, Violation
-from tidelog.sim.quorum.faults import Faults
-from tidelog.sim.quorum.machines import Machine, Network, World
+from tidelog.sim.quorum.faults import LATER, Faults
+from tidelog.sim.quorum.machines import Machine, Network, World, endpoint_of
 from tidelog.sim.quorum.sessions import Sessions
+from tidelog.sim.quorum.writers import Writers
 
+LATER_FROM = 1_000_000
+"""From this seed on a run may have what came later; those before are the same runs as ever."""
 SAFETY = 20 * SECOND
 LEADER_WITHIN = 5 * SECOND
 AGREED_WITHIN = 5 * SECOND
+KINDS_SHARE, WRITERS_SHARE = 0.4, 0.5
+"""How often a run has each of the later kinds of faults, and processes that change the tree under their sessions."""
 
 
 @dataclass(slots=True)
@@ -47,13 +52,17 @@ class Outcome:
 class Run:
     """The world of one seed. Without directories (kraft.version 0) no disk is replaced: nobody could tell."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_former: bool = False) -> None:
         random = self.random = Random(f"quorum {seed}")
+        later = None if is_former or seed < LATER_FROM else Random(f"quorum {seed} later")
+        kinds = [kind for kind in LATER if later.random() < KINDS_SHARE] if later is not None else []
         voters = random.choice((1, 3, 3, 3, 3, 5))
         observers = random.choice((0, 0, 1, 2))
         self.directories = random.random() < 0.7
-        keys = [ReplicaKey(n, bytes([7, n]) * 8 if self.directories else NO_ID) for n in range(voters + observers)]
-        self.voters = VoterSet(keys[:voters], directories=self.directories)
+        has_own = self.directories or "upgrade" in kinds
+        keys = [ReplicaKey(n, bytes([7, n]) * 8 if has_own else NO_ID) for n in range(voters + observers)]
+        known = keys[:voters] if self.directories else [ReplicaKey(key.id) for key in keys[:voters]]
+        self.voters = VoterSet(known, directories=self.directories)
         options = DEFAULTS._replace(
             snapshot_bytes=random.choice((150, 1_000, 1 << 20)),
             retention_bytes=random.choice((0, 2_000, 100 << 20)),
@@ -79,7 +88,10 @@ class Run:
         self.silences = self.random.choice((0.0, 0.02, 0.1))
         self.written = 0
         self.last_voters = self.voters
-        self.faults = Faults(self.world, self.checks, self.outcome.struck, has_directories=self.directories)
+        self.faults = Faults(self.world, self.checks, self.outcome.struck, kinds)
+        world.tells_endpoints = "move" in kinds
+        has_writers = later is not None and later.random() < WRITERS_SHARE
+        self.writers = Writers(world, self.checks, self.sessions, self.faults) if has_writers else None
 
     def __repr__(self) -> str:
         return f"Run({self.outcome.seed}, {self.world})"
@@ -90,8 +102,11 @@ class Run:
             late = self.random.choice((500, 500, 15_000)) if machine.id >= len(self.voters) else 500
             world.after(self.random.randint(0, late) * MILLI, partial(world.start, machine))
         self._write()
-        if self.random.random() < 0.5:
+        has_sessions = self.random.random() < 0.5
+        if has_sessions or self.writers is not None:
             self.sessions.begin()
+        if self.writers is not None:
+            self.writers.begin()
         world.after(self.random.randint(0, 3_000) * MILLI, partial(self.faults.strike, self.pace))
         if self.random.random() < 0.7:
             self.faults.operate(self.random.choice((400, 2_000, 4_000)) * MILLI)
@@ -140,6 +155,7 @@ class Run:
         world.sync_delay = (100, 5 * MILLI)
         for machine in world.machines:
             machine.disk.mend()
+            machine.hangs_until = 0
             world.power_on(machine)
         world.run(max(0, *(machine.paused_until - world.micros for machine in world.machines)))
 
@@ -173,6 +189,13 @@ class Run:
                 raise Violation(f"liveness: {machine.id} does not follow {leader.id} 10 s after the end of all faults")
             if quorum.replica.high_watermark < leader.quorum.replica.high_watermark - 100:
                 raise Violation(f"liveness: {machine.id} is far behind 10 s after the end of all faults")
+        for record in self.last_voters.records if self.world.tells_endpoints and self.last_voters.directories else ():
+            machine = self.world.machines[record.voter_id]
+            is_present = record.voter_directory_id == machine.key.directory
+            if is_present and record.endpoints != [endpoint_of(machine)]:
+                raise Violation(f"liveness: {record.voter_id} is not known to be where it is, 10 s after all faults")
+        if self.writers is not None:
+            self.writers.check_answered()
 
     def _cut_all_power(self) -> None:
         world = self.world
@@ -188,9 +211,10 @@ class Run:
             world.power_on(machine)
 
 
-def run_seed(seed: int, prepare: Callable[[Run], None] | None = None) -> Outcome:
-    """Run the seed. The outcome has the violation, if any, whatever broke."""
-    run = Run(seed)
+def run_seed(seed: int, prepare: Callable[[Run], None] | None = None, *, is_former: bool = False) -> Outcome:
+    """Run the seed, without what came later if it is a former one. The outcome has the violation, if any, whatever
+    broke."""
+    run = Run(seed, is_former=is_former)
     if prepare is not None:
         prepare(run)
     try:

@@ -13,7 +13,7 @@ from functools import partial
 from tidelog.controller.controller import NO_OFFICE
 from tidelog.node.quorum.office import LEASE_OVER, Office
 from tidelog.ports import Create
-from tidelog.quorum.records import Decoded, SessionEnded, SessionOpened, decode, encode
+from tidelog.quorum.records import Decoded, OpenSession, SessionEnded, SessionOpened, decode, encode
 from tidelog.quorum.states import Leader
 from tidelog.quorum.tree import Applied
 from tidelog.sim.faults import MILLI
@@ -86,6 +86,14 @@ class Sessions:
         if (machine.id, leader.id) in self.world.network.cut or leader.paused_until > self.world.micros:
             return None
         return leader if leader.quorum is not None and self._office(leader).epoch != NO_OFFICE else None
+
+    def is_in_office(self, machine: Machine) -> bool:
+        return self._office(machine).epoch != NO_OFFICE
+
+    @staticmethod
+    def is_own(machine: Machine, session: OpenSession) -> bool:
+        """Whether the machine's present process opened the session."""
+        return session.incarnation == _incarnation(machine)
 
     def _append_later(self, machine: Machine, value: bytes) -> None:
         """A message that was on its way for long arrives."""
