@@ -178,6 +178,7 @@ GROUPS = (
     ("tests/compatibility/test_tool_table.py", "zookeeper"),
     ("tests/compatibility/test_zookeeper.py", "zookeeper"),
     ("tests/store/*_java.py", "zookeeper"),
+    ("tests/simulation/test_mutants.py", "mutants"),  # many are found by the same seed, which runs unbroken once
 )
 """(pattern of paths, group): files that share something costly. A group runs on one worker."""
 
@@ -185,7 +186,8 @@ LONGEST = ("spark", "zookeeper", "spark, killed", "tests/fuzz/test_large_request
 """Groups that take minutes on one worker begin before all others, so that no worker is left alone with one at the end."""
 
 ALONE = ("tests/simulation/*",)
-"""Files whose tests share nothing: each of them may run on any worker. Elsewhere the tests of a file are a group."""
+"""Files whose tests share nothing: each of them may run on any worker, unless `GROUPS` names the file. Elsewhere the tests
+of a file are a group."""
 
 NEEDS = {
     "kafka_libs": ("java", ()),
@@ -234,9 +236,8 @@ def group_of(name: str) -> str:
 @cache
 def _group_of_file(path: str) -> str | None:
     """The group of the tests of a file; None if each of them may run on any worker."""
-    if any(fnmatch(path, pattern) for pattern in ALONE):
-        return None
-    return next((group for pattern, group in GROUPS if fnmatch(path, pattern)), path)
+    alone = any(fnmatch(path, pattern) for pattern in ALONE)
+    return next((group for pattern, group in GROUPS if fnmatch(path, pattern)), None if alone else path)
 
 
 def misplaced(path: str, fixtures: "set[str]") -> str | None:

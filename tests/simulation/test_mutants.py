@@ -3,12 +3,14 @@
 Then a warning names the seed that does now: with it in the table, the test takes a second instead of half a minute."""
 
 import warnings
+from types import SimpleNamespace
 
 import pytest
 
 from tests.log import test_compaction
 from tidelog.log.log import Log
 from tidelog.partition.leader import Leader
+from tidelog.sim.mutants import hunt as hunting
 from tidelog.sim.mutants.catalogue import ELIGIBLE, EVERY, FORMER, MUTANTS, applied, find, named
 from tidelog.sim.mutants.hunt import Verdict, hunt
 from tidelog.sim.plan import NEW_SEEDS
@@ -34,7 +36,7 @@ FOUND = {
     "clean-shutdown-stays": 5016,
     "compaction-ascending": 266,
     "anybody-may-follow": 5001,
-    "end-txn-without-bump": 4,
+    "end-txn-without-bump": 5006,
     "checkpoint-in-place": 5005,
     "epochs-not-truncated": 5001,
     "metadata-out-of-order": 5010,
@@ -111,6 +113,19 @@ def test_every_mutant_is_looked_for():
     assert {mutant.name for mutant in FORMER} == {*FORMER_FOUND}
     assert len(FORMER) == len(FORMER_FOUND)
     assert {mutant.name for mutant in ELIGIBLE} == {*ELIGIBLE_FOUND}
+
+
+def test_an_unbroken_cluster_runs_once_for_all_mutants_of_a_seed(monkeypatch):
+    plain, ran = Leader.may_join, []
+
+    def run(_plan):
+        ran.append(Leader.may_join is plain)
+        return SimpleNamespace(ok=ran[-1])
+
+    monkeypatch.setattr(hunting, "run", run)
+    for _ in range(2):
+        assert hunt(find("isr-without-epoch-start"), [-1]).killed
+    assert ran == [False, True, False]
 
 
 def test_mutants_by_their_names():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tidelog.sim.mutants.catalogue import Mutant, applied
 from tidelog.sim.outcome import Outcome
@@ -22,6 +23,12 @@ class Verdict:
         return self.outcome is not None
 
 
+@cache
+def passes(plan: Plan) -> bool:
+    """Whether an unbroken cluster passes: many mutants are detected by the same seed. Call it while none is applied."""
+    return run(plan).ok
+
+
 def hunt(mutant: Mutant, seeds: Iterable[int], without: tuple[str, ...] = ()) -> Verdict:
     """Run the seeds in order until one detects the mutant: an unbroken cluster must pass the same seed. `without` as in
     a `Plan`.
@@ -32,6 +39,6 @@ def hunt(mutant: Mutant, seeds: Iterable[int], without: tuple[str, ...] = ()) ->
         plan = Plan(seed, generation=mutant.generation, without=without)
         with applied(mutant):
             outcome = run(plan)
-        if not outcome.ok and run(replace(plan, generation=PRODUCTION)).ok:
+        if not outcome.ok and passes(replace(plan, generation=PRODUCTION)):
             return Verdict(mutant, outcome, tried)
     return Verdict(mutant, None, tried)
