@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.controller.fake_cluster import FakeCluster
+from tidelog.controller import pushes as pushes_module
 from tidelog.controller.commands import topics as commands
 from tidelog.controller.controller import Controller
 from tidelog.controller.image import FULL, INCREMENTAL
@@ -204,6 +205,30 @@ def test_what_changes_behind_a_part_follows(cluster):
     cluster.settle()
     assert metadata_of(broker) == [*in_parts(INCREMENTAL), (INCREMENTAL, 0, False, 1)]
     assert queue.idle
+
+
+def test_metadata_of_many_brokers_is_gathered_between_two_pushes(cluster, monkeypatch):
+    """Every registration and in-sync change concerns all brokers: else each of a hundred would get one push for each."""
+    assert [pushes_module.pause_between_metadata_ms(brokers) for brokers in (3, 9, 10, 100)] == [0, 0, 1, 100]
+    assert cluster.create("wide", 30, 2).error_code == 0
+    monkeypatch.setattr(pushes_module, "pause_between_metadata_ms", lambda _: 100)
+    broker = next(b for b in cluster.brokers.values() if b is not cluster.leader)
+    pushes, queue = cluster.leader.controller.active.term.pushes, None
+    queue, partitions = pushes.queues[broker.id], list(cluster.state.partitions())
+    pushes.push_metadata(partitions[:1])
+    first = taken(cluster, broker)
+    pushes.answered(first.token, broker.receive(first.request), cluster.now.mono)
+    for partition in partitions:
+        pushes.push_metadata([partition])
+        assert queue.next_kind() is None
+        assert not queue.idle
+    assert queue.next_deadline == cluster.now.mono + 100
+    pushes.push_roles(partitions[:1], only=broker.id)
+    assert queue.next_kind() == "roles"  # which never wait
+    queue.roles.clear()
+    asks = pushes.take(cluster.now.mono + 100, first.token + 1_000)
+    (ask,) = [each for each in asks if each.target == broker.id]
+    assert sum(len(topic.partition_states) for topic in ask.request.topic_states) == len(partitions)
 
 
 def test_full_metadata_takes_the_place_of_parts_that_are_left(cluster):

@@ -21,7 +21,7 @@ from tidelog.controller.image import FULL, INCREMENTAL, SECURITY_NUMBERS
 from tidelog.controller.state import ClusterState, LiveBroker, Partition, Topic
 from tidelog.effects import PeerRequest
 from tidelog.errors import ErrorCode
-from tidelog.model import TopicPartition
+from tidelog.model import TopicPartition, earliest
 from tidelog.wire.messages.cluster.controller_pushes import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrRequest,
@@ -101,22 +101,35 @@ class Queue:
     """The list of live brokers changed, so an UpdateMetadata is due even without partitions."""
     parts: Parts | None = None
     """The metadata of which a part has left and others have not."""
+    metadata_at: int | None = None
+    """Before this only a full metadata leaves (`pause_between_metadata_ms`)."""
     flight: Flight | None = None
     """At most one, so that the broker applies pushes in the order in which they were sent."""
     retry_at: int | None = None
 
     @property
     def idle(self) -> bool:
-        return self.flight is None and self.next_kind() is None
+        return self.flight is None and self.next_kind() is None and not self.has_news
+
+    @property
+    def has_news(self) -> bool:
+        """Whether metadata is due, now or after the pause."""
+        return bool(self.metadata) or self.brokers
 
     def next_kind(self) -> Kind | None:
         if self.full or (self.parts is not None and self.parts.full):
             return "metadata"
         if self.roles:
             return "roles"
-        if self.metadata or self.brokers or self.parts is not None:
+        if self.parts is not None or (self.has_news and self.metadata_at is None):
             return "metadata"
         return "deletions" if self.deletions else None
+
+    @property
+    def next_deadline(self) -> int | None:
+        if self.flight is not None or self.retry_at is not None:
+            return self.retry_at
+        return self.metadata_at if self.has_news else None
 
 
 class Answered(NamedTuple):
@@ -198,6 +211,8 @@ class Pushes:
             if queue.flight is not None or (queue.retry_at is not None and now < queue.retry_at):
                 continue
             queue.retry_at = None
+            if queue.metadata_at is not None and now >= queue.metadata_at:
+                queue.metadata_at = None
             kind = queue.next_kind()
             if kind is not None:
                 asks.append(self._request(queue, kind, token + len(asks)))
@@ -205,11 +220,7 @@ class Pushes:
 
     @property
     def next_deadline(self) -> int | None:
-        first = None
-        for queue in self.queues.values():
-            if queue.retry_at is not None and (first is None or queue.retry_at < first):
-                first = queue.retry_at
-        return first
+        return earliest(*[queue.next_deadline for queue in self.queues.values()])
 
     def _request(self, queue: Queue, kind: Kind, number: int) -> PeerRequest:
         request: Any
@@ -339,6 +350,8 @@ class Pushes:
             queue.retry_at = now + PAUSE_MS
         else:
             queue.parts = None
+            pause_ms = pause_between_metadata_ms(len(self.queues))
+            queue.metadata_at = now + pause_ms if pause_ms else None
             if len(parts.partitions) >= CREATIONS_PER_REQUEST and not parts.full:
                 queue.retry_at = now + PAUSE_MS
 
@@ -359,6 +372,13 @@ class Pushes:
             for error in topic.partition_errors
             if error.error_code
         }
+
+
+def pause_between_metadata_ms(brokers: int) -> int:
+    """From one push of metadata to a broker until the next. Each registration and each change of an in-sync set
+    concerns all brokers: in a start of a hundred each would get hundreds, one for every few changes. So a controller
+    sends no more than a hundred thousand a second, divided by the number of brokers; up to nine need no pause."""
+    return brokers * brokers // 100
 
 
 def _requeue(queue: Queue, flight: Flight) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from tidelog.alarms import NEVER, Alarms, Woken
 from tidelog.api.records.sessions import ANY_CHANGE, FOLLOWER_CHANGE
 from tidelog.config.broker import BrokerConfig
-from tidelog.config.listeners import is_shared
+from tidelog.config.listeners import is_shared, of_brokers
 from tidelog.controller.controller import NO_OFFICE
 from tidelog.coordinator.transaction import markers
 from tidelog.effects import (
@@ -260,10 +260,10 @@ class Node:
     def connect_failed(self, connection: int, reason: str, now: Time) -> list[Effect]:
         self._at(now)
         self._effects.append(Event("peer.unreachable", {"connection": connection, "reason": reason}, level="debug"))
-        target = self.peers.target_of(connection)
+        target, by_probe = self.peers.target_of(connection), self.peers.is_of(connection, PROBES)
         self.peers.lost(connection)
         if self.quorum is not None and reason == REFUSED and target is not None:
-            self.quorum.gone(target, now)
+            self.quorum.gone(target, now, by_probe=by_probe)
         return self._finish()
 
     def receive(self, connection: int, frames: Sequence[memoryview], now: Time) -> list[Effect]:
@@ -558,11 +558,12 @@ class Node:
 
     def _endpoint(self, broker_id: int, owner: str) -> Endpoint | None:
         """The address of a broker; the controller here knows a new broker before any metadata is pushed. Requests of
-        the quorum go to another listener; only its probes go to nodes without one, too."""
+        the quorum go to another listener; its probes to where the broker of the present session registered."""
+        if self.quorum is not None and owner == PROBES:
+            registered = self.quorum.registered(broker_id)
+            return None if registered is None else registered.reached_by(of_brokers(self.broker.config))
         if self.quorum is not None and owner in QUORUM_OWNERS:
-            found = self.quorum.endpoint(broker_id)
-            if found is not None or owner != PROBES:
-                return found
+            return self.quorum.endpoint(broker_id)
         known = self.broker.image.brokers.get(broker_id)
         known_endpoint = known.endpoints.get(self.broker.inter_broker_listener) if known else None
         found = self.broker.controller.endpoint(broker_id) or known_endpoint

@@ -250,6 +250,11 @@ class Peers:
         channel = self._by_connection.get(connection)
         return None if channel is None else channel.target
 
+    def is_of(self, connection: int, owner: str) -> bool:
+        """Whether the connection was made for this owner."""
+        channel = self._by_connection.get(connection)
+        return channel is not None and channel.owner == owner
+
     def lost(self, connection: int) -> None:
         """The connection failed or broke: its requests get no answer."""
         channel = self._by_connection.pop(connection, None)

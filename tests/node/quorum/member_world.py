@@ -69,7 +69,7 @@ class Process:
         self.member.wake(now)
 
     def gone(self, node, now):
-        self.member.gone(node, now)
+        self.member.gone(node, now, by_probe=True)
 
     def submit(self, token, operations, now):
         self.member.submit(Store(token, tuple(operations)))

@@ -3,12 +3,15 @@
 import pytest
 
 from tests.node.quorum.member_world import MemberWorld
+from tests.node.quorum.quorum_cluster import QuorumCluster
 from tidelog.controller.controller import NO_OFFICE
 from tidelog.effects import Reply, Stop
 from tidelog.errors import ErrorCode
+from tidelog.model import Endpoint
 from tidelog.node.quorum.office import LEASE_OVER, Office
 from tidelog.quorum.records import SessionEnded, SessionOpened, TreeChanges, decode, encode
 from tidelog.quorum.replica import Replica
+from tidelog.quorum.states import Leader
 from tidelog.quorum.tree import Tree
 from tidelog.sim.faults import SECOND
 from tidelog.wire.messages.cluster.metadata_log import VoterEndpoint
@@ -26,6 +29,28 @@ def test_a_voter_that_comes_back_elsewhere_is_found_by_the_others():
     running = [machine.quorum.member for machine in world.machines[:3]]
     world.until(lambda: all(each.endpoint(moved.id).host == "elsewhere" for each in running), 10 * SECOND)
     assert all(each.endpoint(moved.id).port == 7 for each in running)
+
+
+def test_a_refusal_where_a_broker_was_before_does_not_end_its_session(monkeypatch):
+    """A new leader knew only the controller's old address of a broker that had moved, and took it for dead."""
+    cluster = QuorumCluster().start()
+    cluster.settle()
+    old = cluster.controller()
+    epochs = {number: node.broker.broker_epoch for number, node in cluster.nodes.items() if number != old}
+    for node in cluster.nodes.values():
+        member = node.quorum
+
+        def endpoint(which, member=member, found=member.endpoint):
+            is_stale = isinstance(member.machine.state, Leader) and which != old
+            return Endpoint("CONTROLLER", "PLAINTEXT", "host-77", 1) if is_stale else found(which)
+
+        monkeypatch.setattr(member, "endpoint", endpoint)
+    cluster.kill(old)
+    cluster.settle()
+    cluster.run(1_000)
+    assert {number: node.broker.broker_epoch for number, node in cluster.nodes.items()} == epochs
+    gone = [fields["broker"] for _, _, kind, fields in cluster.history if kind == "quorum.broker_gone"]
+    assert gone == [old]
 
 
 def test_a_leader_ends_the_former_session_of_its_own_number_but_not_its_own():

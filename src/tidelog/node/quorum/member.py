@@ -13,6 +13,7 @@ from typing import Any
 from tidelog.alarms import Alarm
 from tidelog.controller import tree
 from tidelog.controller.controller import NO_OFFICE
+from tidelog.controller.tree import Registration
 from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Stop, Store, Sync
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import NO_LEADER, Endpoint, Time, earliest, is_any_address
@@ -261,14 +262,25 @@ class QuorumMember:
         why = "another process with this node.id is running; stop it, or give this node another node.id"
         return Event("quorum.duplicate_broker", {"broker": self._broker_id, **fields, "reason": why}, level="warning")
 
-    def gone(self, node: int, now: Time) -> None:
-        """A connection to the node was refused: its process is dead, or was."""
+    def gone(self, node: int, now: Time, *, by_probe: bool) -> None:
+        """A connection to the node was refused: its process is dead, or was. Only a probe, which goes to where the
+        broker of the present session registered, proves that this process is: other addresses may be of an earlier."""
         if self.machine is None:
             return
-        if self._office.epoch != NO_OFFICE and (ended := self._office.gone(self.local.tree, node, now.mono)):
+        if not by_probe:
+            self.lost_connection(node)
+        elif self._office.epoch != NO_OFFICE and (ended := self._office.gone(self.local.tree, node, now.mono)):
             self._effects.append(Event("quorum.broker_gone", {"broker": node}))
             self._append(ended, now)
         self._give(now, self.machine.gone, node)
+
+    def registered(self, broker: int) -> Registration | None:
+        """What the broker of the present session registered."""
+        node = self.local.tree.nodes.get(tree.broker_path(broker))
+        try:
+            return None if node is None else tree.parse_registration(node.data)
+        except tree.UNREADABLE:
+            return None
 
     def lost_connection(self, node: int) -> None:
         """A connection to the node broke: if its process is dead, a new one is refused."""
