@@ -13,9 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import PATIENCE_S
+from tidelog.testing import Cluster
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "docs/guide.md", "docs/security.md", "docs/pipelines.md")
+WITH_CLUSTER = ("docs/explain.md", "docs/console.md", "docs/lab.md")
+"""Those whose reader has a cluster: its topic is `flights`, its group `readers`."""
+READERS = "tidelog groups --reset-offsets --to-earliest --execute --group readers --topic flights --bootstrap-server %s"
 STARTS = re.compile(r"(tidelog|kcat|kafka-[a-z-]+\.sh|echo|sed|scripts/\w+|pip) ")
 
 LEFT_OUT = {
@@ -42,6 +46,7 @@ REPLACED = (
     (r"--seeds 100\b", "--seeds 1"),
     (r"--seconds 60\b", "--seconds 2"),
     (r"^(tidelog audit .*)$", r"\1 --local"),
+    (r"^(tidelog console .*)$", r"coproc C { exec \1 --port 0; }; P=$C_PID; grep -m1 '^console http' <&${C[0]}; R=$?; kill $P; wait $P; exit $R"),
 )  # fmt: skip
 ENDS_WITH = {
     "tidelog explain topic flights": (0, 2),
@@ -56,13 +61,17 @@ ENDS_WITH = {
 
 
 def blocks(text):
-    """The indented blocks of commands; a block of anything else, such as output or Python, is left out."""
+    """The indented and the fenced blocks of commands; a block of anything else, such as output or Python, is left out
+    by `commands`."""
     lines, inside = [], False
     for line in text.splitlines():
         if line.startswith("```"):
             inside = not inside
-        if not inside and line.startswith("    "):
-            lines.append(line[4:])
+            is_line = False
+        else:
+            is_line = inside or line.startswith("    ")
+        if is_line:
+            lines.append(line if inside else line[4:])
         elif lines:
             yield lines
             lines = []
@@ -109,18 +118,47 @@ def shell(tmp_path, free_ports):
     call("tidelog down --data data")
 
 
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(brokers=2) as running:
+        running.create_topic("flights")
+        yield running
+
+
+@pytest.mark.parametrize("document", WITH_CLUSTER)
+def test_the_commands_for_readers_with_a_cluster_work(document, shell, cluster):
+    address = cluster.bootstrap.split(",")[0]
+    code, out = shell(
+        f"echo hello | tidelog produce --topic flights --bootstrap-server {address} && {READERS % address}"
+    )
+    assert code == 0, out
+    found = list(commands(document))
+    assert found, "a document without commands need not be here"
+    for line, changed in found:
+        run_as_expected(shell, line, changed.replace("127.0.0.1:$PORT", address))
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_commands_of_a_document_work_in_their_order(document, shell):
     found = list(commands(document))
     assert found, "a document without commands need not be here"
     for line, changed in found:
-        code, out = shell(changed)
-        expected = next((codes for start, codes in ENDS_WITH.items() if line.startswith(start)), (0,))
-        assert code in expected, f"{line}\n(run as {changed})\n{out}"
-        assert "Traceback" not in out, line
+        run_as_expected(shell, line, changed)
+
+
+def run_as_expected(shell, line, changed):
+    code, out = shell(changed)
+    expected = next((codes for start, codes in ENDS_WITH.items() if line.startswith(start)), (0,))
+    assert code in expected, f"{line}\n(run as {changed})\n{out}"
+    assert "Traceback" not in out, line
 
 
 def test_every_exception_is_needed():
-    lines = [line for document in DOCUMENTS for block in blocks((ROOT / document).read_text()) for line in block]
+    lines = [
+        line
+        for document in (*DOCUMENTS, *WITH_CLUSTER)
+        for block in blocks((ROOT / document).read_text())
+        for line in block
+    ]
     unused = [each for each in LEFT_OUT if not any(re.search(each, re.sub(r"\s+#.*$", "", line)) for line in lines)]
     assert unused == []

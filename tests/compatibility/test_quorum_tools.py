@@ -18,6 +18,7 @@ with warnings.catch_warnings():
     from kafka.admin import KafkaAdminClient
 
 TOOL, FEATURES = "org.apache.kafka.tools.MetadataQuorumCommand", "org.apache.kafka.tools.FeatureCommand"
+CLUSTER = "org.apache.kafka.tools.ClusterTool"
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -142,6 +143,26 @@ def test_features_are_described_and_changed_as_by_kafkas_tool(cluster, tool_serv
     check_features(cluster.bootstrap, tool_server, capsys)
 
 
+def test_features_at_their_level_are_not_refused(cluster, tool_server, capsys):
+    """A release's levels are refused only for features that Tidelog does not have."""
+    place = ("--bootstrap-server", cluster.bootstrap)
+    said = {}
+    for line in (
+        "upgrade --feature kraft.version=1",
+        "downgrade --feature kraft.version=1 --dry-run",
+        "upgrade --release-version 4.3 --dry-run",
+        "upgrade --release-version 4.0 --dry-run",
+    ):
+        theirs = tool_server.run(FEATURES, *place, *line.split())
+        capsys.readouterr()
+        assert run(["features", *place, *line.split()]) == theirs.returncode
+        assert capsys.readouterr().out == theirs.stdout
+        said[line] = theirs.stdout
+    assert said["upgrade --feature kraft.version=1"] == "kraft.version was upgraded to 1.\n"
+    refused = said["upgrade --release-version 4.3 --dry-run"]
+    assert set(re.findall(r"for feature (\S+)\. ", refused)) <= {"share.version", "streams.version"}
+
+
 def test_either_tool_asks_the_controllers(cluster, both, tool_server, capsys):
     """With --bootstrap-controller they begin with DescribeCluster, and never ask a broker."""
     (_, told, _), _ = both("describe", "--status")
@@ -195,3 +216,25 @@ def test_addresses_that_are_not_of_controllers(cluster, capsys):
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert said in err
+
+
+def test_kafkas_tool_describes_the_cluster_of_brokers_and_of_controllers(cluster, tool_server, both, capsys):
+    (_, told, _), _ = both("describe", "--status")
+    controller = ("--bootstrap-controller", re.search(r"CONTROLLER://(127\.0\.0\.1:\d+)", told)[1])
+    broker = ("--bootstrap-server", cluster.bootstrap)
+
+    def theirs(*arguments, place=broker):
+        return tool_server.run(CLUSTER, *arguments, *place)
+
+    def ours(*arguments):
+        capsys.readouterr()
+        return run(["cluster", *arguments, *broker]), capsys.readouterr().out
+
+    said = theirs("cluster-id")
+    assert re.fullmatch(r"Cluster ID: \S{22}\n", said.stdout), said
+    assert theirs("cluster-id", place=controller).stdout == said.stdout
+    assert ours("cluster-id") == (0, said.stdout)
+    rows = [line.split() for line in theirs("list-endpoints").stdout.splitlines()[1:]]
+    assert [(row[0], row[-1]) for row in rows] == [(str(number), "broker") for number in range(4)]
+    rows = [line.split() for line in theirs("list-endpoints", place=controller).stdout.splitlines()[1:]]
+    assert [(row[0], row[-1]) for row in rows] == [(str(number), "controller") for number in range(3)]

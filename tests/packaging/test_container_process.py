@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.cli.commands import PATIENCE_S
-from tests.output import line_with
+from tests.cli.commands import PATIENCE_S, line_with
 from tidelog.config import properties
 
 PACKAGING = Path(__file__).parents[2] / "packaging" / "docker"
@@ -75,6 +74,30 @@ def test_variables_become_options_of_a_broker_that_serves(container, tmp_path, f
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
+
+
+def test_a_node_of_a_quorum_is_formatted_with_the_cluster_id_once(container, tmp_path, free_ports):
+    clients, controllers = free_ports(2)
+    options = {
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{clients},CONTROLLER://127.0.0.1:{controllers}",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": f"1@127.0.0.1:{controllers}",
+        "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+    }
+    process, _ = container(**{**options, "KAFKA_CONTROLLER_QUORUM_VOTERS": ""})
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err.count("\n")) == (1, 1), err
+    assert "controller.quorum.voters" in err, "the tool says why it cannot format, and no broker starts"
+    for given in ({"CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw"}, {}):  # the second start keeps what the first one wrote
+        process, _ = container(**options, **given)
+        assert "broker-1 broker.registered" in line_with(process.stderr, "broker.registered")
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{clients}"})
+        assert admin.describe_cluster().result(PATIENCE_S).cluster_id == "4L6g3nShT-eMCtK--X86sw"
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, err
 
 
 @pytest.mark.parametrize(
