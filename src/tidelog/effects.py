@@ -120,6 +120,13 @@ class Sync(NamedTuple):
     files: Sequence[File]
 
 
+class SyncFolders(NamedTuple):
+    """`Disk.sync_folder` for each path off the loop, in order; answered by `synced(token)` or `disk_failed`."""
+
+    token: int
+    paths: Sequence[str]
+
+
 class Stretch(NamedTuple):
     """A part of a log file of `size` bytes: the batches that begin in [start, end). The first one's base offset is
     `expected`, its last one `last`, where that is known (-1: not). `offsets`: the segment contains only those. `gaps`:
@@ -250,6 +257,7 @@ Effect = (
     | FetchToken
     | Connect
     | Sync
+    | SyncFolders
     | Examine
     | Compute
     | Replace

@@ -17,6 +17,7 @@ from tidelog.effects import (
     Examine,
     Pause,
     PutBack,
+    Remove,
     Replace,
     Retain,
     Send,
@@ -25,8 +26,10 @@ from tidelog.effects import (
     Stop,
     Store,
     Sync,
+    SyncFolders,
     carried_out,
 )
+from tidelog.errors import DiskFailed
 from tidelog.log.examination import examine
 from tidelog.model import Endpoint, Time, TopicPartition
 from tidelog.node.node import Node
@@ -93,7 +96,9 @@ class OneBroker:
         self.session = Tree().session()
         self.store_answers = True
         self.stores, self.syncs, self.events, self.asked = deque(), deque(), [], []
-        self.examinations = deque()
+        self.examinations, self.folder_syncs, self.removed = deque(), deque(), []
+        self.syncs_folders = True
+        """Whether fsyncs of folders are done at once; else by `synced_folders`."""
         self.computations = deque()
         self.answers, self.closed, self.paused, self.retained = {}, [], {}, {}
         self.put_back, self.delivered_again = {}, 0
@@ -119,15 +124,36 @@ class OneBroker:
 
     def give(self, name, *arguments):
         self._carry_out(getattr(self.node, name)(*arguments, self.now))
-        while (self.store_answers and self.stores) or self.examinations or self._deliver_again():
+        while self._has_work() or self._deliver_again():
             if self.examinations:
                 token, stretch = self.examinations.popleft()
                 self._carry_out(self.node.examined(token, examine(stretch), self.now))
                 continue
+            if self.syncs_folders and self.folder_syncs:
+                self._carry_out(self._sync_folders())
             if self.store_answers and self.stores:
                 store = self.stores.popleft()
                 self._carry_out(self.node.store_result(store.token, self.session.apply(store.operations), self.now))
         self.node.check_invariants()
+
+    def _has_work(self):
+        stores = self.store_answers and self.stores
+        return stores or self.examinations or (self.syncs_folders and self.folder_syncs)
+
+    def _sync_folders(self):
+        """Carry out the oldest fsync of folders; the effects of the node."""
+        sync = self.folder_syncs.popleft()
+        try:
+            for path in sync.paths:
+                self.disk.sync_folder(path)
+        except DiskFailed as failure:
+            return self.node.disk_failed(sync.token, failure.folder, failure.reason, self.now)
+        return self.node.synced(sync.token, self.now)
+
+    def synced_folders(self):
+        """The oldest fsync of folders under way is done."""
+        self._carry_out(self._sync_folders())
+        self.give("wake")
 
     def _deliver_again(self):
         """What the broker put back, on a connection that it reads; whether there was any."""
@@ -146,6 +172,8 @@ class OneBroker:
                     self.stores.append(effect)
                 case Sync():
                     self.syncs.append(effect)
+                case SyncFolders():
+                    self.folder_syncs.append(effect)
                 case Examine():
                     self.examinations.append(effect)
                 case Compute():
@@ -174,6 +202,8 @@ class OneBroker:
                     self.dialled = connection
                 case Replace(_, path, content):
                     self.disk.replace(path, content)
+                case Remove(path):
+                    self.removed.append(path)
 
     def _answered(self, connection, data):
         while data:
@@ -311,11 +341,15 @@ class OneBroker:
         request = LeaderAndIsrRequest(controller_id=1, controller_epoch=by, topic_states=states, push_number=number)
         return self.send(request, CONTROLLER)
 
-    def delete(self, index=0, *, by=1, connection=CONTROLLER, topic_id=TOPIC_ID, number=-1):
+    def delete(self, index=0, *, connection=CONTROLLER, **given):
+        """The answer to a StopReplica that deletes a partition; it must come at once."""
+        return self.answers[self.begin_delete(index, connection=connection, **given)]
+
+    def begin_delete(self, index=0, *, by=1, connection=CONTROLLER, topic_id=TOPIC_ID, number=-1):
         state = StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)
         topic = StopReplicaTopicState(topic_name=TOPIC, partition_states=[state], topic_id=topic_id)
         request = StopReplicaRequest(controller_id=1, controller_epoch=by, topic_states=[topic], push_number=number)
-        return self.ask(request, connection)
+        return self.send(request, connection)
 
     def produce(self, *texts, acks=-1, timeout_ms=30_000, connection=CLIENT, index=0, records=None, version=None):
         data = PartitionProduceData(index=index, records=records or values(*texts))

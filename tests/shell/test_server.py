@@ -22,6 +22,7 @@ from tidelog.effects import (
     Stop,
     Store,
     Sync,
+    SyncFolders,
 )
 from tidelog.errors import DiskFailed
 from tidelog.shell.connections import connection
@@ -328,9 +329,11 @@ def test_syncs_replaces_and_removals_happen_off_the_loop_and_are_reported(disk, 
     (tmp_path / "old" / "file").write_bytes(b"")
     with serving(folder=str(tmp_path)) as running:
         running.wish(Sync(1, [file]), Replace(2, f"{tmp_path}/checkpoint", b"1"), Remove(f"{tmp_path}/old"))
+        running.wish(SyncFolders(5, [str(tmp_path)]), SyncFolders(6, [f"{tmp_path}/gone"]))
         running.wish(Replace(3, f"{tmp_path}/checkpoint", b"2"), Replace(4, f"{tmp_path}/gone/checkpoint", b"2"))
-        for token in (1, 2, 3, 4):
+        for token in (1, 2, 3, 4, 5):
             running.node.wait_for("synced", token)
+        running.node.wait_for("disk_failed", 6, f"{tmp_path}/gone")
     assert (tmp_path / "checkpoint").read_bytes() == b"2"
     assert not (tmp_path / "old").exists()
 

@@ -17,6 +17,9 @@ DRAWN, SEEDS, STANDARD, CHUNK = 1000, 200, 25, 5
 QUORUM, QUORUM_SEEDS = 22_000_000, 20
 """The first seed whose brokers may keep the metadata themselves, and how many of these run here."""
 
+SLOW_FOLDERS = range(24_000_000, 24_000_006)
+"""Seeds of which half have replicas that are not durable yet."""
+
 PARTS = ("transactions", "compaction", "moves")
 """Parts that the first of these seeds did not have yet."""
 
@@ -214,6 +217,14 @@ def test_the_same_seed_gives_the_same_digest_whatever_the_hash_seed():
     outputs = outputs_under_two_hash_seeds(script)
     assert outputs[0] == outputs[1]
     assert len(set(outputs[0].split())) == 2
+
+
+def test_seeds_pass_whose_replicas_exist_before_they_are_durable():
+    seeds = [seed for seed in SLOW_FOLDERS if dice_of(seed, "slow-folders") is not None]
+    assert seeds, "half of them have slow folders"
+    for seed in seeds:
+        outcome = run_timed(Plan(seed))
+        assert outcome.ok, outcome.violation
 
 
 @pytest.mark.parametrize("first", range(QUORUM, QUORUM + QUORUM_SEEDS, CHUNK))

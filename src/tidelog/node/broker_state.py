@@ -17,7 +17,7 @@ from tidelog.controller.features import SUPPORTED
 from tidelog.controller.image import FULL, ClusterImage
 from tidelog.coordinator.group import GroupCoordinator
 from tidelog.coordinator.transaction import TransactionCoordinator
-from tidelog.effects import Effect, Event, SetConnectionLimits, SetListenerOptions, SetLogLevels
+from tidelog.effects import Effect, Event, Reply, SetConnectionLimits, SetListenerOptions, SetLogLevels
 from tidelog.errors import DiskFailed, ErrorCode
 from tidelog.log.integrity import Unsound
 from tidelog.model import NO_LEADER, Endpoint, Time, TopicPartition
@@ -367,8 +367,9 @@ class BrokerState:
     def stop_replica(self, partition: TopicPartition, topic_id: bytes, leader_epoch: int, *, delete: bool) -> ErrorCode:
         return self.assignments.stop(partition, leader_epoch, delete=delete, topic_id=topic_id)
 
-    def sync_folders(self) -> ErrorCode:
-        return self.assignments.sync_folders()
+    def answer_when_durable(self, context: Context, answer: Callable[[ErrorCode], Any]) -> Pending:
+        self.assignments.folder_syncs.when_durable(lambda code: self.effects.append(Reply(context.token, answer(code))))
+        return PENDING
 
     def apply_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:
         """ApiError if an earlier part of it is missing."""

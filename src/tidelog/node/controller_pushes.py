@@ -11,7 +11,7 @@ a push of the new one has arrived.
 `Assignments` carries out LeaderAndIsr and StopReplica.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from tidelog.api.context import Push
 from tidelog.controller import tree
@@ -24,6 +24,7 @@ from tidelog.node.configs import ConfigMirror
 from tidelog.node.fetching import Fetching
 from tidelog.node.membership import Membership, Submit
 from tidelog.node.replicas import HeldReplicas
+from tidelog.node.upkeep.folder_syncs import FolderSyncs
 from tidelog.partition.leader import Leader
 from tidelog.partition.partition import Assignment, Partition
 from tidelog.ports import Node, Read, StoreResult
@@ -110,6 +111,7 @@ class Assignments:
         self._effects = effects
         self._on_role = on_role
         self._membership = membership
+        self.folder_syncs = FolderSyncs(replicas, effects)
 
     def __repr__(self) -> str:
         return f"<Assignments of broker {self._broker_id}>"
@@ -117,8 +119,9 @@ class Assignments:
     def apply(
         self, request: LeaderAndIsrRequest, token: int, now: Callable[[], Time], refusal: Callable[[], ErrorCode]
     ) -> None:
-        """Read the configuration of topics that are new here, then lead and follow, then answer. By then a newer push
-        may have deleted them, or the broker may have registered anew: `refusal` checks that again."""
+        """Read the configuration of topics that are new here, create their replicas, make them durable, then lead and
+        follow, and answer. A newer push may come in between and delete them, or the broker may register anew: `refusal`
+        checks that again."""
         unread = [
             tree.topic_config_path(topic.topic_name)
             for topic in request.topic_states
@@ -127,39 +130,47 @@ class Assignments:
 
         def read() -> None:
             code = refusal()
-            response = LeaderAndIsrResponse(error_code=code) if code else self._apply(request, now())
+            if code:
+                self._effects.append(Reply(token, LeaderAndIsrResponse(error_code=code)))
+                return
+            created = [
+                [self._create(topic, state, now()) for state in topic.partition_states]
+                for topic in request.topic_states
+            ]
+            self.folder_syncs.when_durable(lambda _code: durable(created))
+
+        def durable(created: Sequence[Sequence[Partition | ErrorCode]]) -> None:
+            code = refusal()
+            response = LeaderAndIsrResponse(error_code=code) if code else self._apply(request, created, now())
             self._effects.append(Reply(token, response))
 
         self._mirror.read(unread, read)
 
-    def _apply(self, request: LeaderAndIsrRequest, now: Time) -> LeaderAndIsrResponse:
-        response = LeaderAndIsrResponse(topics=[self._topic(topic, now) for topic in request.topic_states])
-        code = self.sync_folders()
-        for partition in (partition for topic in response.topics for partition in topic.partition_errors):
-            partition.error_code = partition.error_code or code
-        return response
-
-    def sync_folders(self) -> ErrorCode:
-        """Make created and deleted replicas durable."""
-        try:
-            self._replicas.sync_folders()
-        except DiskFailed as failure:
-            self._replicas.disk_failed(failure)
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        return ErrorCode.NONE
-
-    def _topic(self, topic: LeaderAndIsrTopicState, now: Time) -> LeaderAndIsrTopicError:
-        return LeaderAndIsrTopicError(
-            topic_id=topic.topic_id,
-            partition_errors=[
-                LeaderAndIsrPartitionError(
-                    partition_index=state.partition_index, error_code=self._partition(topic, state, now)
+    def _apply(
+        self, request: LeaderAndIsrRequest, created: Sequence[Sequence[Partition | ErrorCode]], now: Time
+    ) -> LeaderAndIsrResponse:
+        return LeaderAndIsrResponse(
+            topics=[
+                LeaderAndIsrTopicError(
+                    topic_id=topic.topic_id,
+                    partition_errors=[
+                        LeaderAndIsrPartitionError(
+                            partition_index=state.partition_index,
+                            error_code=self._assign(partition, state, now)
+                            if isinstance(partition, Partition)
+                            else partition,
+                        )
+                        for state, partition in zip(topic.partition_states, partitions, strict=True)
+                    ],
                 )
-                for state in topic.partition_states
-            ],
+                for topic, partitions in zip(request.topic_states, created, strict=True)
+            ]
         )
 
-    def _partition(self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState, now: Time) -> ErrorCode:
+    def _create(
+        self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState, now: Time
+    ) -> Partition | ErrorCode:
+        """The replica, created if it is new here, or the code to answer for it."""
         name = TopicPartition(topic.topic_name, state.partition_index)
         held = self._replicas.get(*name)
         if held is not None and held.log.topic_id != topic.topic_id and self._is_known(held):
@@ -167,9 +178,22 @@ class Assignments:
         if state.leader == NO_LEADER and not state.is_new and self._may_be_in_missing_folder(name, state):
             return ErrorCode.NONE
         try:
-            partition = self._replicas.create(name, topic.topic_id, now, is_new=state.is_new)
-            if partition.failed:
-                return ErrorCode.KAFKA_STORAGE_ERROR
+            return self._replicas.create(name, topic.topic_id, now, is_new=state.is_new)
+        except DiskFailed as failure:
+            self._replicas.disk_failed(failure)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        except CorruptLog as error:
+            self._effects.append(Event("log.corrupt", {"partition": str(name), "reason": str(error)}, level="error"))
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        except ApiError as error:
+            return error.code
+
+    def _assign(self, partition: Partition, state: LeaderAndIsrPartitionState, now: Time) -> ErrorCode:
+        if self._replicas.get(*partition.name) is not partition:
+            return ErrorCode.STALE_CONTROLLER_EPOCH  # deleted meanwhile, by what came later
+        if partition.failed:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        try:
             before = partition.log.log_end_offset
             given = Assignment(
                 state.leader,
@@ -186,7 +210,8 @@ class Assignments:
             self._replicas.disk_failed(failure)
             return ErrorCode.KAFKA_STORAGE_ERROR
         except CorruptLog as error:
-            self._effects.append(Event("log.corrupt", {"partition": str(name), "reason": str(error)}, level="error"))
+            fields = {"partition": str(partition.name), "reason": str(error)}
+            self._effects.append(Event("log.corrupt", fields, level="error"))
             return ErrorCode.KAFKA_STORAGE_ERROR
         except ApiError as error:
             return error.code
@@ -245,7 +270,7 @@ class Assignments:
         for partition in unknown_topics:
             if partition.role is not None and self._replicas.get(*partition.name) is partition:
                 self.stop(partition.name, -1, delete=False)
-        self.sync_folders()
+        self.folder_syncs.when_durable(lambda _code: None)
 
     def stop(self, name: TopicPartition, leader_epoch: int, *, delete: bool, topic_id: bytes = NO_ID) -> ErrorCode:
         """Stop the replica, and delete it if `delete`. FENCED_LEADER_EPOCH for an epoch older than its own,

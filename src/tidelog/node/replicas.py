@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from tidelog.config.broker import BrokerConfig
 from tidelog.config.topic import TopicConfig
-from tidelog.effects import Effect, Event, Remove, Stop
+from tidelog.effects import Effect, Event, Stop
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, DiskFull, ErrorCode
 from tidelog.log import checkpoints
 from tidelog.log.log import Log
@@ -66,7 +66,12 @@ class HeldReplicas:
         after each deletion."""
         self._folders: dict[TopicPartition, str] = {}
         self._warm = Warm(OPEN_SEGMENTS)
-        self._unsynced: set[str] = set()
+        self.unsynced: set[str] = set()
+        """Folders in which replicas were created or deleted; `FolderSyncs` makes that durable."""
+        self.doomed: list[str] = []
+        """Deleted replicas whose files are removed once that is durable."""
+        self.forgotten = False
+        """Whether a replica was deleted or set aside: `truncated` follows once that is durable."""
         self._corrupt: dict[TopicPartition, bytes] = {}
         """Replicas that cannot be opened, and their topics' ids: NO_ID where that is what was damaged."""
         self.truncated = False
@@ -223,7 +228,7 @@ class HeldReplicas:
         except DiskFull:
             self._disk.remove(path)
             raise
-        self._unsynced.add(folder)
+        self.unsynced.add(folder)
         return self._hold(log, folder, 0)
 
     def _set_aside(self, partition: Partition) -> None:
@@ -341,17 +346,12 @@ class HeldReplicas:
             self._folders[partition.name], partition.log = before, old
             self._in_order = {}
 
-    def sync_folders(self) -> None:
-        """Make created and deleted replica folders durable, before the controller is answered."""
-        while self._unsynced:
-            self._disk.sync_folder(self._unsynced.pop())
-
     def delete(self, name: TopicPartition) -> None:
         """Forget the replica and remove its files; slices that are still being sent stay readable. If it is
         deleted already, a previous life may not have made that durable."""
         partition = self._partitions.get(name)
         if partition is None:
-            self._unsynced.update(self.live_folders)
+            self.unsynced.update(self.live_folders)
             if self._corrupt.get(name) == NO_ID:  # whatever its topic was, it is gone
                 del self._corrupt[name]
             return
@@ -361,17 +361,17 @@ class HeldReplicas:
         except DiskFull:  # another name takes room, too
             remove_replica(self._disk, partition.log.folder)
         else:
-            self._effects.append(Remove(doomed))
+            self.doomed.append(doomed)
 
     def _forget(self, partition: Partition) -> None:
         """It is not a replica of this broker any more; its files are still there."""
         del self._partitions[partition.name]
         folder = self._folders.pop(partition.name)
-        self._unsynced.add(folder)
+        self.unsynced.add(folder)
         if folder in self._in_order:
             held = self._in_order[folder]
             del held[bisect_left(held, partition.name, key=attrgetter("name"))]
-        self.truncated = True
+        self.forgotten = True
         partition.role = None
         partition.mark_dirty()
         self.deleted.append(partition)

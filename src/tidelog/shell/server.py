@@ -37,6 +37,7 @@ from tidelog.effects import (
     Stop,
     Store,
     Sync,
+    SyncFolders,
     carried_out,
 )
 from tidelog.log.examination import Verdict
@@ -136,6 +137,7 @@ class Server:
             FetchToken: lambda _: fetch_token(self._token_fetched),
             Connect: self._connect,
             Sync: disk_worker.sync,
+            SyncFolders: disk_worker.sync_folders,
             Examine: disk_worker.examine,
             Compute: self._compute,
             Replace: disk_worker.replace,

@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Protocol
 from zlib import crc32
 
-from tidelog.effects import Examine, Remove, Replace, Sync
+from tidelog.effects import Examine, Remove, Replace, Sync, SyncFolders
 from tidelog.errors import DiskFailed, DiskFull
 from tidelog.log.examination import Verdict, examine
 from tidelog.ports import Disk
@@ -89,6 +89,16 @@ class DiskWorker:
                 file.sync()
 
         self._submit(effect.token, effect.files[0].path if effect.files else "", work)
+
+    def sync_folders(self, effect: SyncFolders) -> None:
+        def work() -> None:
+            for path in effect.paths:
+                try:
+                    self._disk.sync_folder(path)
+                except FileNotFoundError as error:
+                    raise DiskFailed(path, "the log folder is gone") from error
+
+        self._submit(effect.token, "".join(f"{path}/" for path in effect.paths[:1]), work)
 
     def replace(self, effect: Replace) -> None:
         def work() -> None:

@@ -1,5 +1,6 @@
 """Carry out the effects of one broker's life on the network, the disk and the store, each at its own pace."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from tidelog.effects import (
     Store,
     Stretch,
     Sync,
+    SyncFolders,
     carried_out,
 )
 from tidelog.errors import DiskFailed, DiskFull
@@ -48,6 +50,8 @@ class Carrier:
         self.life = life
         self.world = life.host.world
         self.random = life.host.random
+        self.at_once: deque[SyncFolders] = deque()
+        """Takes no time, so that seeds from before such an effect are the same runs."""
         self._apply_at = 0
         self._answer_at = 0
 
@@ -82,6 +86,13 @@ class Carrier:
             case Compute(token, _, function, arguments):
                 work = partial(self.compute, token, function, arguments)
                 self.life.after(self.drawn(self.world.faults.examine_delay), work)
+            case SyncFolders():
+                dice = self.world.folder_dice
+                if dice is None:
+                    self.at_once.append(effect)
+                else:
+                    delay = dice.randint(*self.world.faults.sync_delay) * self.life.host.trouble.sync_factor
+                    self.life.after(delay, partial(self.disk_work, effect))
             case Sync() | Replace() | Remove():
                 delay = self.drawn(self.world.faults.sync_delay) * self.life.host.trouble.sync_factor
                 self.life.after(delay, partial(self.disk_work, effect))
@@ -132,7 +143,7 @@ class Carrier:
 
     # Disk.
 
-    def disk_work(self, effect: Sync | Replace | Remove) -> None:
+    def disk_work(self, effect: Sync | SyncFolders | Replace | Remove) -> None:
         """Do work that a thread does outside the loop, so also while the process is about to be paused; the answer
         waits until it resumes.
         """
@@ -162,11 +173,14 @@ class Carrier:
     def compute(self, token: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self.life.deliver("computed", token, carried_out(function, arguments))
 
-    def do_disk_work(self, effect: Sync | Replace | Remove) -> None:
+    def do_disk_work(self, effect: Sync | SyncFolders | Replace | Remove) -> None:
         disk = self.life.host.disk
         match effect:
             case Sync(_, files):
                 self.sync(files)
+            case SyncFolders(_, paths):
+                for path in paths:
+                    disk.sync_folder(path)
             case Replace(_, path, content):
                 disk.replace(path, content)
             case Remove(path):

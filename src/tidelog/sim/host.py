@@ -246,6 +246,8 @@ class Life:
             for effect in effects:
                 if self.alive:
                     self.carrier.carry_out(effect)
+            while self.alive and self.carrier.at_once:
+                self.carrier.disk_work(self.carrier.at_once.popleft())
         except PowerCut:
             world.cut_off(self.host)
         if self.alive:

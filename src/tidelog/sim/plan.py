@@ -35,6 +35,7 @@ SHARES: Mapping[str, float] = {
     "changing-least": 0.3,
     "eligible_replicas": 0.7,
     "quorum": 0.5,
+    "slow-folders": 0.5,
 }
 """The share of seeds that have each part or kind of fault; `relocations` of those with several log directories,
 `left_alone` of those with compaction, `old-consumers` of those with an operator, `last_replica`, `changing-least` and
@@ -45,7 +46,12 @@ producers in transactions.
 """
 
 NEW_SEEDS = 20_000_000
-FROM: Mapping[str, int] = {"elr": NEW_SEEDS, "eligible_replicas": 21_000_000, "quorum": 22_000_000}
+FROM: Mapping[str, int] = {
+    "elr": NEW_SEEDS,
+    "eligible_replicas": 21_000_000,
+    "quorum": 22_000_000,
+    "slow-folders": 24_000_000,
+}
 """The first seed that may have a part, so that the seeds before are the same runs as ever."""
 
 

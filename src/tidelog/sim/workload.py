@@ -42,7 +42,10 @@ PARTS = ("operator", "group", "keepers", "asker", "transactions", "compaction", 
 
 HABITS = ("old-producers", "early-ends", "first-lost")
 CLIENTS = ("copiers", *HABITS, "consumer-protocol", "static-members", "old-consumers")
-LATER = ("forger", "folders", "relocations", "factors", "racks", *CLIENTS, *DRAWN, "elr", "changing-least", "quorum")
+LATER = (
+    *("forger", "folders", "relocations", "factors", "racks", *CLIENTS, *DRAWN),
+    *("elr", "changing-least", "quorum", "slow-folders"),
+)
 """Parts that were added later and may be left out: seeds that found a bug before are then the same runs as before."""
 
 
@@ -94,6 +97,7 @@ class Workload:
         self.returner = Returner(cluster, FLEETING, dice) if dice is not None else None
         dice = dice_of(seed, "changing-least", without) if cluster.elr else None
         self.least = ChangingLeast(cluster, dice) if dice is not None else None
+        cluster.world.folder_dice = dice_of(seed, "slow-folders", without)
 
     def _transactions(self, dice: Random, partitions: int | None, habits: Sequence[Random | None]) -> Transactions:
         compacted = self.compaction.names if self.compaction is not None else ()

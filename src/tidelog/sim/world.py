@@ -81,6 +81,8 @@ class World:
         # The order of draws is part of a seed's run: a new draw here makes every kept seed another run.
         self.random = Random(seed)
         self.faults = faults or Faults()
+        self.folder_dice: Random | None = None
+        """Draws how long fsyncs of log folders take; None: no time."""
         self.micros = 0
         """The virtual time."""
         self.trace = Trace()

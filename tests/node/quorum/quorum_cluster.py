@@ -21,6 +21,7 @@ from tidelog.effects import (
     Send,
     Stop,
     Sync,
+    SyncFolders,
     carried_out,
 )
 from tidelog.log.examination import examine
@@ -122,6 +123,8 @@ class Process:
                 self.cluster.after(0, partial(self.give, "receive", connection, [memoryview(bytes(f)) for f in frames]))
             case Sync(token, files):
                 self.cluster.after(DISK_MS, partial(self.sync, token, files))
+            case SyncFolders(token, paths):
+                self.cluster.after(DISK_MS, partial(self.sync_folders, token, paths))
             case Replace(token, path, content):
                 self.cluster.after(DISK_MS, partial(self.replace, token, path, content))
             case Examine(token, stretch):
@@ -139,6 +142,12 @@ class Process:
         if self.alive:
             for file in files:
                 file.sync()
+            self.give("synced", token)
+
+    def sync_folders(self, token, paths):
+        if self.alive:
+            for path in paths:
+                self.disk.sync_folder(path)
             self.give("synced", token)
 
     def replace(self, token, path, content):

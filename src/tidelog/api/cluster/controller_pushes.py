@@ -3,8 +3,10 @@
 `check_controller` comes first in each: it refuses a push of an older controller, or one that a newer push overtook.
 """
 
+from functools import partial
+
 from tidelog.api.context import Context, Pending
-from tidelog.errors import ApiError
+from tidelog.errors import ApiError, ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.wire.messages.cluster.controller_pushes import (
     LeaderAndIsrRequest,
@@ -25,7 +27,7 @@ def leader_and_isr(request: LeaderAndIsrRequest, context: Context) -> LeaderAndI
     return context.broker.apply_assignments(request, context)
 
 
-def stop_replica(request: StopReplicaRequest, context: Context) -> StopReplicaResponse:
+def stop_replica(request: StopReplicaRequest, context: Context) -> StopReplicaResponse | Pending:
     """Stop following, and delete the replica where the topic is deleted or the replica was moved away."""
     code = context.broker.check_controller(request)
     if code:
@@ -44,7 +46,10 @@ def stop_replica(request: StopReplicaRequest, context: Context) -> StopReplicaRe
         for topic in request.topic_states
         for state in topic.partition_states
     ]
-    code = context.broker.sync_folders()
+    return context.broker.answer_when_durable(context, partial(_stopped, errors))
+
+
+def _stopped(errors: list[StopReplicaPartitionError], code: ErrorCode) -> StopReplicaResponse:
     for error in errors:
         error.error_code = error.error_code or code
     return StopReplicaResponse(partition_errors=errors)

@@ -190,6 +190,7 @@ class Upkeep:
     def _synced(self, token: int, now: Time) -> None:
         if token < 0:
             self.cleaning.synced(token, now)
+        self._broker.assignments.folder_syncs.synced(token)
         if self.relocations.synced(token, now):
             return
         partition = self.syncing.done(token, now)
@@ -203,6 +204,7 @@ class Upkeep:
         self.cleaning.sync_failed(token, now)
         self.relocations.sync_failed(token)
         self._replicas.folder_failed(folder, reason)
+        self._broker.assignments.folder_syncs.failed(token)
 
     def full(self, folder: str, reason: str) -> None:
         """A checkpoint did not fit, and will be written again; the old one stays."""

@@ -185,7 +185,7 @@ FORMER = (
     Mutant(
         "late-leader-and-isr",
         "a late LeaderAndIsr deletes the replica of the next topic of that name",
-        (*IN_ANY_ORDER, (f"{ASSIGNMENTS}._partition", former.assign_by_name)),
+        (*IN_ANY_ORDER, (f"{ASSIGNMENTS}._create", former.create_by_name)),
         expects=("I48", "I32", "I5"),
     ),
     Mutant(

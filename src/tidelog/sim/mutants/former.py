@@ -34,12 +34,13 @@ from tidelog.log.producers import AppendedBatch, Producers
 from tidelog.model import NO_ID, Time, TopicPartition
 from tidelog.node.controller_pushes import UNNUMBERED, Assignments, PushOrder
 from tidelog.node.coordinating import LOAD_BYTES, Coordinating, Loading
+from tidelog.partition.partition import Partition
 from tidelog.wire.messages.cluster.controller_pushes import LeaderAndIsrPartitionState, LeaderAndIsrTopicState
 from tidelog.wire.records import BatchHeader, batches
 
 take = PushOrder.accept
 stop = Assignments.stop
-assign = Assignments._partition
+create = Assignments._create
 forget = GroupCoordinator.topics_deleted
 check = Producers.check
 end = operations.end
@@ -73,14 +74,14 @@ def stop_by_name(
     return stop(assignments, name, leader_epoch, delete=delete)
 
 
-def assign_by_name(
+def create_by_name(
     assignments: Assignments, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState, now: Time
-) -> ErrorCode:
-    """For `Assignments._partition`: delete a replica of another topic of that name, though nobody requested it."""
+) -> Partition | ErrorCode:
+    """For `Assignments._create`: delete a replica of another topic of that name, though nobody requested it."""
     held = assignments._replicas.get(topic.topic_name, state.partition_index)
     if held is not None and held.log.topic_id != topic.topic_id:
         assignments._replicas.delete(held.name)
-    return assign(assignments, topic, state, now)
+    return create(assignments, topic, state, now)
 
 
 # Elections.

@@ -1,0 +1,91 @@
+"""Replicas are created and deleted durably, and the fsyncs of their folders do not hold the event loop."""
+
+from tests.node.one_broker import TOPIC_ID, OneBroker
+from tidelog.errors import ErrorCode
+from tidelog.partition.leader import Leader
+from tidelog.sim.faults import Fault
+
+ALONE = {"isr": (0,), "replicas": (0,)}
+
+
+def slow(**more):
+    """A broker whose fsyncs of folders are done when the test says so."""
+    broker = OneBroker(min_insync_replicas=1, **more)
+    broker.syncs_folders = False
+    return broker
+
+
+def code_of(broker, number):
+    answer = broker.answers[number]
+    return answer.error_code or answer.topics[0].partition_errors[0].error_code
+
+
+def test_a_replica_leads_once_its_folder_is_durable():
+    broker = slow()
+    number = broker.lead(**ALONE)
+    assert broker.disk.exists("/data/t-0")
+    assert "/data/t-0" not in broker.disk.durable, "the turn of the push did no fsync"
+    assert number not in broker.answers
+    assert broker.produced(broker.produce("m"))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    broker.synced_folders()
+    assert code_of(broker, number) == 0
+    assert "/data/t-0" in broker.disk.durable
+    assert broker.produced(broker.produce("m")) == (0, 0)
+    broker.lead(**ALONE, epoch=1)
+    assert not broker.folder_syncs, "nothing was created, so nothing is synced"
+    assert broker.partition().epoch == 1
+
+
+def test_what_came_later_counts_and_waits_for_the_same_replicas():
+    broker = slow()
+    first, second = broker.lead(**ALONE), broker.lead(**ALONE, epoch=1)
+    other = broker.lead(**ALONE, index=1)
+    assert len(broker.folder_syncs) == 1, "one at a time"
+    broker.synced_folders()
+    assert code_of(broker, first) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert second not in broker.answers
+    broker.synced_folders()
+    assert code_of(broker, second) == ErrorCode.STALE_CONTROLLER_EPOCH, "the third is newer"
+    assert code_of(broker, other) == 0
+    assert not broker.folder_syncs
+    assert [isinstance(broker.partition(index).role, Leader) for index in (0, 1)] == [False, True]
+    assert code_of(broker, broker.lead(**ALONE, epoch=1)) == 0, "the controller repeats what was refused"
+
+
+def test_a_deletion_is_answered_and_its_files_go_once_it_is_durable():
+    broker = slow()
+    broker.lead(**ALONE)
+    broker.synced_folders()
+    number = broker.begin_delete()
+    assert broker.partition() is None
+    assert number not in broker.answers
+    assert not broker.removed
+    broker.synced_folders()
+    assert [error.error_code for error in broker.answers[number].partition_errors] == [0]
+    assert broker.removed == [f"/data/t-0.{TOPIC_ID.hex()}-delete"]
+    assert "/data/t-0" not in broker.disk.durable
+
+
+def test_a_folder_that_fails_takes_only_its_own_replicas():
+    broker = slow(folders=("/a", "/b"))
+    numbers = [broker.lead(**ALONE, index=0), broker.lead(**ALONE, index=1)]
+    broker.synced_folders()
+    broker.disk.faults.append(Fault("sync", "/b"))
+    while broker.folder_syncs:
+        broker.synced_folders()
+    assert [partition.failed for partition in map(broker.partition, (0, 1))] == [False, True]
+    assert code_of(broker, numbers[1]) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_sync_that_fails_in_one_folder_is_repeated_for_the_other():
+    broker = slow(folders=("/a", "/b"))
+    broker.lead(**ALONE)
+    broker.synced_folders()
+    broker.disk.faults.append(Fault("sync", "/a"))
+    number = broker.begin_delete(index=7)
+    assert broker.folder_syncs[0].paths == ["/a", "/b"]
+    broker.synced_folders()
+    assert number not in broker.answers
+    assert broker.folder_syncs[0].paths == ["/b"]
+    broker.synced_folders()
+    assert [error.error_code for error in broker.answers[number].partition_errors] == [ErrorCode.KAFKA_STORAGE_ERROR]
