@@ -4,7 +4,7 @@ Meanwhile readers get KAFKA_STORAGE_ERROR, which clients retry; CORRUPT_MESSAGE 
 committed records are fetched from others (as a consumer), so that a repair never uses records that may be truncated.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -29,6 +29,8 @@ WAIT_MS = 2_000
 RETRY_MS = 30_000
 TRUST_MS = 10_000
 """So long at least what was written or examined is trusted, and not twice as long."""
+SLICE = 1_000
+"""Replicas whose newest bytes are distrusted in one turn: some two milliseconds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +81,9 @@ class Integrity:
         self._examining: dict[int, tuple[DamagedReplica, Stretch]] = {}
         self._requests: dict[int, Repair] = {}
         self._examined: set[Segment] = set()
+        self._aging: Iterator[int] | None = None
+        """The rest of a distrust that has begun; the next one begins at `_next_aging` (monotonic ms)."""
+        self._next_aging = 0
         self.alarm = Alarm()
         self.repairs: dict[tuple[Segment, int], Repair] = {}
 
@@ -101,14 +106,29 @@ class Integrity:
         self.alarm.set(now.mono + TRUST_MS)
 
     def wake(self, now: Time) -> None:
-        """Periodically distrust everything that was written or examined a while ago."""
-        self.alarm.set(now.mono + TRUST_MS)
-        for segment in self._examined:
+        """Periodically distrust everything that was written or examined a while ago, in slices."""
+        if self._aging is None:
+            self._aging, self._next_aging = self._age(), now.mono + TRUST_MS
+            self._forget_old_repairs()
+        if next(self._aging, None) is None:
+            self._aging = None
+        self.alarm.set(self._next_aging if self._aging is None else now.mono)
+
+    def _age(self) -> Iterator[int]:
+        """Slices, each as many replicas as it looked at, but for the last."""
+        examined, self._examined = self._examined, set()
+        for segment in examined:
             segment.sound.age(segment.size)
-        active = {partition.log.segments.active for partition in self._replicas}
-        for segment in active - self._examined:
-            segment.sound.age(segment.size)
-        self._examined.clear()
+        held = list(self._replicas)
+        for start in range(0, len(held), SLICE):
+            if start:
+                yield SLICE
+            for partition in held[start : start + SLICE]:
+                segment = partition.log.segments.active
+                if segment not in examined:
+                    segment.sound.age(segment.size)
+
+    def _forget_old_repairs(self) -> None:
         for key in [key for key, repair in self.repairs.items() if repair.retry_at is not None]:
             if not self.repairs[key].damaged.is_current:
                 del self.repairs[key]
