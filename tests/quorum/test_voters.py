@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from crc32c import crc32c
 
 from tidelog.errors import CorruptLog
 from tidelog.quorum.election import LogEnd, may_grant_vote
@@ -62,16 +63,36 @@ def test_a_tally():
     assert tally.is_lost
 
 
-def test_the_file_is_as_kafka_writes_it():
+BY_KAFKA = b'{"leaderId":1,"leaderEpoch":5,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
+
+
+def test_the_file_is_as_kafka_writes_it_with_a_checksum():
     state = ElectionState(5, 1, NOBODY)
-    assert format_state(state, directories=True) == (
-        b'{"leaderId":1,"leaderEpoch":5,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
-    )
+    assert format_state(state, directories=True) == BY_KAFKA[:-1] + b',"crc32c":"%08x"}' % crc32c(BY_KAFKA)
+    assert parse_state(BY_KAFKA, "f") == state
     static = format_state(ElectionState(2, -1, ReplicaKey(3)), directories=False, cluster_id="c", voters=(1, 3))
     assert json.loads(static)["currentVoters"] == [{"voterId": 1}, {"voterId": 3}]
     for each in (state, ElectionState(4, -1, KEYS[0])):
         assert parse_state(format_state(each, directories=True), "f") == each
     assert parse_state(static, "f") == ElectionState(2, -1, ReplicaKey(3))
+
+
+@pytest.mark.parametrize("directories", [True, False])
+def test_a_digit_that_rots_is_no_other_vote(directories):
+    """A wrong epoch or vote let a replica vote twice; Kafka's file has no checksum."""
+    state = ElectionState(15, -1, KEYS[0] if directories else ReplicaKey(3))
+    content = format_state(state, directories=directories, cluster_id="c", voters=(1, 3))
+    refused = []
+    for position in range(len(content)):
+        for bit in range(8):
+            changed = bytearray(content)
+            changed[position] ^= 1 << bit
+            try:
+                assert parse_state(bytes(changed), "f") == state, bytes(changed)
+            except CorruptLog as refusal:
+                refused.append(str(refusal))
+    assert len(refused) > 7 * len(content)
+    assert all(each.startswith("f: not a quorum state; restore the file") for each in refused)
 
 
 @pytest.mark.parametrize(

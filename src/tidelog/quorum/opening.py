@@ -32,11 +32,14 @@ def clear_leftovers(disk: Disk, folder: str, saved: CommittedState) -> None:
 
 def check_for_rot(disk: Disk, folder: str, saved: CommittedState, snapshot_end: int) -> None:
     """Raises CorruptLog unless all batches that were committed and synced here are whole. The log begins at most at the
-    end of its newest snapshot: what is missing before it is not needed."""
+    end of its newest snapshot: what is missing before it is not needed.
+
+    A batch's checksum does not cover its epoch. But each epoch begins with a control batch, in which its leader names
+    itself: any other batch has the epoch of the one before."""
     found = disk.list(folder)
     bases = sorted(names.offset_of(name) or 0 for name in found if names.is_kind(name, names.LOG))
     expected = bases[0] if bases else saved.log_begins
-    committed = saved.high_watermark
+    committed, epoch = saved.high_watermark, None
     if max(expected, saved.log_begins) > snapshot_end:
         begins = max(expected, saved.log_begins)
         raise CorruptLog(f"{folder}: the log begins at offset {begins} without a snapshot before it; {_REPAIR}")
@@ -47,6 +50,9 @@ def check_for_rot(disk: Disk, folder: str, saved: CommittedState, snapshot_end: 
         for batch in whole_batches(file, file.size()):
             if batch.base_offset != expected or expected >= following:
                 break
+            if epoch not in (None, batch.leader_epoch) and not (batch.is_control and batch.leader_epoch > epoch):
+                break
+            epoch = batch.leader_epoch
             expected = batch.next_offset
         file.close()
     if expected < committed:

@@ -1,11 +1,15 @@
 """`quorum-state`: what a replica must never forget: the epoch that it is in, and its vote there.
 
-As Kafka writes it. Version 0, before kraft.version 1, has no directory IDs, but repeats who votes.
+As Kafka writes it. Version 0, before kraft.version 1, has no directory IDs, but repeats who votes. Kafka's file has no
+checksum: a digit that rotted could make a replica vote twice in an epoch, and two leaders commit different records. So
+there is one more field, which Kafka skips; a file without it, as Kafka writes, is believed.
 """
 
 import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+from crc32c import crc32c
 
 from tidelog.errors import CorruptLog
 from tidelog.model import NO_ID, NO_LEADER, id_bytes, id_text
@@ -13,6 +17,7 @@ from tidelog.ports import Disk
 from tidelog.quorum.voters import NOBODY, ReplicaKey, VoterSet
 
 FILE_NAME = "quorum-state"
+_CHECKSUM = "crc32c"
 _REPAIR = "restore the file, or remove this voter from the quorum, format its folder and add it again"
 
 
@@ -33,13 +38,33 @@ def format_state(state: ElectionState, *, directories: bool, cluster_id: str = "
     else:
         current = [{"voterId": voter} for voter in voters]
         content = {"clusterId": cluster_id, **vote, "appliedOffset": 0, "currentVoters": current, "data_version": 0}
-    return json.dumps(content, separators=(",", ":")).encode()
+    return _text_of(content | {_CHECKSUM: _checksum(content)})
+
+
+def _text_of(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _checksum(fields: dict[str, Any]) -> str:
+    """Of the fields before it."""
+    return f"{crc32c(_text_of(fields)):08x}"
+
+
+def _fields_of(content: bytes) -> dict[str, Any]:
+    """ValueError or TypeError if they are not what was written."""
+    fields: dict[str, Any] = json.loads(content)
+    if not isinstance(fields, dict):
+        raise TypeError(fields)
+    checksum = fields.pop(_CHECKSUM, None)
+    if checksum is not None and checksum != _checksum(fields):
+        raise ValueError(checksum)
+    return fields
 
 
 def parse_state(content: bytes, path: str) -> ElectionState:
     """CorruptLog if that is not the content of such a file: without it a replica could vote twice."""
     try:
-        fields = json.loads(content)
+        fields = _fields_of(content)
         version = fields["data_version"]
         epoch, leader, voted = fields["leaderEpoch"], fields["leaderId"], fields["votedId"]
         directory = id_bytes(fields["votedDirectoryId"]) if version == 1 else NO_ID
@@ -67,7 +92,7 @@ def check_voters(disk: Disk, folder: str, voters: VoterSet) -> None:
     meet."""
     path = f"{folder}/{FILE_NAME}"
     try:
-        saved = json.loads(disk.read(path)).get("currentVoters") or ()
+        saved = _fields_of(disk.read(path)).get("currentVoters") or ()
         before = sorted(int(each["voterId"]) for each in saved)
     except FileNotFoundError:
         return
