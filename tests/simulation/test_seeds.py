@@ -130,6 +130,7 @@ ELIGIBLE = {
     21002284: "the epoch since which a log directory is missing was lost on its way to the store, and nobody could lead",
     22020104: "messages later than a quorum waits for its leader kept a topic from being created before any fault",
     22020288: "the same kept brokers from being registered all at once, with sessions of two seconds",
+    22100209: "a transaction coordinator that was replaced unknowingly refused an epoch that its successor had given",
     22500021: "the core that had to suffice was without the only voter of the metadata quorum",
 }
 """Found with eligible leader replicas, or brokers that keep the metadata."""

@@ -466,3 +466,27 @@ def test_who_was_fenced_by_an_older_client_does_not_take_the_end_of_that_one_for
     harness.add(100, 1, version=0)
     assert harness.finish(100, 1, version=0, commit=False) == EndTransactionResult(NONE, 100, 1)
     assert harness.finish(100, 0, commit=False).code == FENCED
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda harness: harness.finish(100, 3),
+        lambda harness: harness.finish(100, 3, version=0),
+        lambda harness: harness.add(100, 3),
+        lambda harness: harness.add(100, 3, verify_only=True, version=1),
+        lambda harness: harness.init(producer_id=100, epoch=3),
+    ],
+    ids=["end", "old end", "add", "verify", "init"],
+)
+@pytest.mark.parametrize("is_ongoing", [False, True])
+def test_a_higher_epoch_is_refused_only_by_who_leads(ask, is_ongoing):
+    """A coordinator that was replaced without knowing it: its successor gave the producer that epoch."""
+    harness = TransactionHarness()
+    harness.init()
+    if is_ongoing:
+        harness.add(100, 0)
+    harness.holding = True
+    assert ask(harness) is None
+    harness.commit()
+    assert [answer.code for answer in harness.answers.values()] == [FENCED]

@@ -10,7 +10,8 @@ EndTxn: the decision. The markers are sent once it is committed; the producer is
 version 2 the decision raises the epoch, so a request with the previous epoch is a retry. In older versions only the
 state distinguishes a retry from a late end, and the state may be outdated: a coordinator that was replaced and does not
 know it would answer for the next transaction with the outcome of the last one that it knows. It therefore writes its
-state again and answers when that is committed, which never happens if it no longer leads.
+state again and answers when that is committed, which never happens if it no longer leads. In the same way it refuses
+an epoch above the one that it knows: if it was replaced, that is the present producer's.
 
 While markers are being written, every EndTxn is answered CONCURRENT_TRANSACTIONS, whatever its epoch: the producer has
 its next epoch by then and may end an empty transaction with it before the previous one is complete.
@@ -75,12 +76,19 @@ def init(
         result = fence(machine, known)
         result.on_done = partial(_fenced, machine, request.transactional_id, held)
         return result
+    if request.names_producer and _may_be_outdated(known, request.producer_id, request.epoch):
+        return machine.change(InitProducerIdResult(ErrorCode.PRODUCER_FENCED), known.confirmed(machine.wall))
     begun = _initialized(machine, known, request)
     return machine.change(InitProducerIdResult(ErrorCode.NONE, begun.producer_id, begun.epoch), begun)
 
 
 def _fenced(machine: TransactionMachine, transactional_id: str, held: HeldRequest, code: ErrorCode) -> Result:
     return Result() if code == ErrorCode.NONE else machine.release(transactional_id, held, code)
+
+
+def _may_be_outdated(known: Transaction, producer_id: int, epoch: int) -> bool:
+    """Whether a later coordinator may have given the producer this epoch. Epochs only rise."""
+    return known.epoch != NO_EPOCH and producer_id == known.producer_id and epoch > known.epoch
 
 
 def _is_valid(known: Transaction, request: InitProducerId) -> bool:
@@ -133,6 +141,8 @@ def add(machine: TransactionMachine, request: AddPartitions, token: int, refuse:
         held = HeldRequest(token, partial(add, machine, request, token, refuse), refuse)
         machine.hold(request.transactional_id, held)
         return Result()
+    if _may_be_outdated(transaction, request.producer_id, request.epoch):
+        return machine.change(AddPartitionsResult(ErrorCode.PRODUCER_FENCED), transaction.confirmed(machine.wall))
     is_ongoing = transaction.state is TransactionState.ONGOING
     if is_ongoing and request.partitions <= transaction.partitions and request.version >= RAISES_EPOCH:
         return Result(AddPartitionsResult(ErrorCode.NONE))
@@ -147,6 +157,8 @@ def verify(machine: TransactionMachine, request: AddPartitions) -> Result:
     transaction = _checked_transaction(machine, request)
     if transaction.is_prepared:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if _may_be_outdated(transaction, request.producer_id, request.epoch):
+        return machine.change(AddPartitionsResult(ErrorCode.PRODUCER_FENCED), transaction.confirmed(machine.wall))
     return Result(AddPartitionsResult(ErrorCode.NONE, request.partitions - transaction.partitions))
 
 
@@ -158,7 +170,8 @@ def _checked_transaction(machine: TransactionMachine, request: AddPartitions) ->
         return transaction  # the producer has its next id already
     if transaction.producer_id != request.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.epoch != request.epoch:
+    is_outdated = _may_be_outdated(transaction, request.producer_id, request.epoch)
+    if transaction.epoch != request.epoch and not is_outdated:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     return transaction
 
@@ -195,6 +208,10 @@ def end(machine: TransactionMachine, request: EndTransaction) -> Result:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.is_prepared and (raises or request.epoch == transaction.epoch):
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if is_present and _may_be_outdated(transaction, request.producer_id, request.epoch):
+        if transaction.is_prepared:
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return machine.change(EndTransactionResult(ErrorCode.PRODUCER_FENCED), transaction.confirmed(machine.wall))
     if request.epoch != transaction.epoch and not is_retry:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     if transaction.state is TransactionState.ONGOING:
