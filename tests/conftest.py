@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _path(item: pytest.Item) -> str:
-    return item.path.relative_to(ROOT).as_posix()
+    return _relative(item.path)
+
+
+@cache  # each of 7,000 tests is looked at three times
+def _relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
 @pytest.hookimpl(optionalhook=True)

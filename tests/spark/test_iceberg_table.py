@@ -4,7 +4,6 @@ import shutil
 
 import duckdb
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.spark.test_pipelines_tables import SOURCE, Frame, wanted
 from tidelog.spark.pipelines.checkpoints import Progress
@@ -28,8 +27,14 @@ def opened(place):
     return table
 
 
+def sql_catalog(url):
+    from pyiceberg.catalog.sql import SqlCatalog  # with SQLAlchemy a second, which only the worker of these tests pays
+
+    return SqlCatalog("tidelog", uri=url)
+
+
 def loaded(place):
-    catalog = SqlCatalog("tidelog", uri=f"sqlite:///{place}/{CATALOG}")
+    catalog = sql_catalog(f"sqlite:///{place}/{CATALOG}")
     try:
         return catalog.load_table(NAME)
     finally:
@@ -116,7 +121,7 @@ def test_partitions_are_columns_and_files_are_left_out_by_them(tmp_path):
         if table.record() is None:
             table.create(RECORD, Frame(0, 0).schema, ["place"], "query")
         table.add(Frame(first, 20), first, "query")
-    catalog = SqlCatalog("tidelog", uri=url)
+    catalog = sql_catalog(url)
     try:
         found = catalog.load_table(("tidelog", "table"))
     finally:
