@@ -378,6 +378,7 @@ def test_a_snapshot_is_made_in_slices_and_what_is_beyond_the_retention_is_remove
     replica = one.quorum.replica
     assert replica.snapshots.newest == SnapshotId(101, 8)
     assert replica.log.log_start_offset == 101
+    assert (replica.log.size, len(replica.log.segments)) == (0, 1)  # the log is bounded: its active segment was rolled
     assert WHICH not in replica.snapshots
     assert requests.snapshot_of(answered_partition(one.answers[one.fetch(2, 100, 7)])) == SnapshotId(101, 8)
     again = opened(one.disk)

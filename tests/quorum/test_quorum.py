@@ -1,5 +1,6 @@
 """The rules of section 4 and 5 of the quorum's design, one replica at a time. Whole quorums: tests/simulation."""
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -223,6 +224,44 @@ def test_an_observer_asks_who_leads_and_never_votes():
     assert one.asked[-1].target == 2
     one.wait(2_000)
     assert isinstance(one.quorum.state, Unattached)
+
+
+def test_an_observer_passes_over_nodes_that_failed_until_one_of_them_is_due():
+    """It asked the dead leader again and again, or nobody, while another one led: half a second and more."""
+    one = One(disk=SimDisk([ROOT], Random(1)), voters=VoterSet(), me=ReplicaKey(7, b"seven" * 3 + b"7"))
+    one.quorum._dice = lambda low, high: high if low else low  # the longest waits, the first node
+    one.settle()
+    for _ in range(20):
+        one.wait(10)
+    backoff = one.quorum.options.retry_backoff_ms
+    asked, since = [], 0
+    for _ in range(100):
+        one.wait(5)
+        since += 5
+        for each in one.asked:
+            asked.append((each.target, since))
+            one.quorum.answered(each.token, None, at(one.now))
+        one.asked.clear()
+        one.take()
+    assert {target for target, when in asked if when <= 8 * backoff} == {0, 1, 2}
+    assert max(later[1] - earlier[1] for earlier, later in pairwise(asked)) <= 250 + 5
+
+
+def test_an_observer_gets_a_record_once_with_what_commits_it():
+    one = One()
+    one.lead()
+    one.fetch(0, 1, 1)
+    one.fetch(2, 1, 1)
+    one.settle()
+    end = one.quorum.append([b"a"], at(one.now)) + 1
+    one.take()
+    voter, observer = one.fetch(0, end - 1, 1), one.fetch(9, end - 1, 1, high_watermark=end - 1)
+    assert voter in one.answers
+    assert observer not in one.answers
+    one.settle()
+    one.fetch(0, end, 1)
+    partition = answered_partition(one.answers[observer])
+    assert (partition.high_watermark, bool(partition.records)) == (end, True)
 
 
 def test_only_a_leader_appends():

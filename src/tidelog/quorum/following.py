@@ -49,10 +49,13 @@ class Following(Voting):
             return
         state.deadline = now.mono + self.options.fetch_timeout_ms
         known = [node for node in dict.fromkeys((*self.voters.ids, *self._bootstrap)) if node != self.me.id]
-        known = [node for node in known if ("fetch", node, self.epoch) not in self._retry_at] or known
-        if known:
-            self._ask_for_records(known[self._dice(0, len(known) - 1)])
+        retried_at = [self._retry_at.get(("fetch", node, self.epoch), now.mono) for node in known]
+        due = [node for node, at in zip(known, retried_at, strict=True) if at <= now.mono]
+        if due:
+            self._ask_for_records(due[self._dice(0, len(due) - 1)])
             state.deadline = now.mono + self._dice(1, self.options.fetch_timeout_ms // 2)
+        elif known:
+            state.deadline = min(retried_at)
 
     def _act_follower(self, state: Follower, now: Time) -> None:
         if self._is_over(state.deadline, now):

@@ -153,8 +153,8 @@ class Quorum(Following):
             if self.state is before:
                 self._use_answer(token, asked, partition, now)
         if isinstance(self.state, Unattached) and not self.stands:
-            # Who leads is not known yet: it asks again soon, another voter or the same.
-            soon = self._retry_at.get(asked.about, now.mono + self.options.retry_backoff_ms)
+            # Who leads is not known yet: it asks another one soon, or the same one once that may be asked again.
+            soon = now.mono + self.options.retry_backoff_ms
             self.state.deadline = min(self.state.deadline, soon)
         self._act(now)
 
@@ -297,7 +297,7 @@ class Quorum(Following):
         if state.announced_at + self.options.fetch_timeout_ms // 2 <= now.mono:
             state.announced_at = now.mono
             self._announce(state, now)
-        self._serving.answer(self.standing, self._given_out, now)
+        self._serving.answer(self.standing, self.voters, self._given_out, now)
 
     def _begin_office(self, now: Time) -> None:
         """The leader's own first record: what earlier leaders wrote is committed with it."""
@@ -340,7 +340,7 @@ class Quorum(Following):
             if has_place:
                 progress.fetched(partition.fetch_offset, self.replica.end, now.mono)
         if has_place:
-            self._serving.wait(token, partition, request.max_wait_ms, now)
+            self._serving.wait(token, key, partition, request.max_wait_ms, now)
 
     def _heard(self, state: Leader, key: ReplicaKey, now: Time) -> Progress:
         """A replica takes this one for its leader."""

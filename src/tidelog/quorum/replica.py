@@ -308,6 +308,7 @@ class Replica:
         """Remove snapshots beyond the retention, and the log before the oldest one that is left. Only durable
         snapshots are held, so what they stand for is not lost with it."""
         self.snapshots.retain(self.log.size, now.wall, retention_bytes=retention_bytes, retention_ms=retention_ms)
+        self.log.roll(now)  # only whole segments are deleted, and the active one never is
         if self._begin_after_oldest():
             for path in self.log.delete_old_segments(now, self.high_watermark):
                 self.disk.remove(path)

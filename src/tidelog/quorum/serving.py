@@ -1,7 +1,7 @@
 """What a leader gives to the replicas that fetch from it: records, where logs diverge, and slices of snapshots.
 
-A fetch that has nothing to get waits here, until there are records, the high watermark is higher than the one that it
-knows, or its time is over.
+A fetch that has nothing to get waits here, until there are records (for an observer: committed ones), the high
+watermark is higher than the one that it knows, or its time is over.
 """
 
 from typing import Any, NamedTuple
@@ -14,16 +14,23 @@ from tidelog.quorum.outbox import Outbox
 from tidelog.quorum.replica import Replica
 from tidelog.quorum.requests import LeaderAndEpoch
 from tidelog.quorum.snapshots import SnapshotId
+from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.wire.messages.cluster import fetch_snapshot
 from tidelog.wire.messages.records import fetch
 
 
 class Waiting(NamedTuple):
-    """A fetch that waits."""
+    """A fetch that waits, of this replica."""
 
     token: int
+    key: ReplicaKey
     partition: fetch.FetchPartition
     deadline: int
+
+    def is_due(self, end: int, high_watermark: int, now: int) -> bool:
+        """Whether there is something to say; `end` is that of the records that the replica can use."""
+        wanted = self.partition.fetch_offset < end
+        return wanted or self.partition.high_watermark < high_watermark or self.deadline <= now
 
 
 class Serving:
@@ -59,21 +66,23 @@ class Serving:
         self._reply(token, standing, high_watermark, **content)
         return False
 
-    def wait(self, token: int, partition: fetch.FetchPartition, wait_ms: int, now: Time) -> None:
+    def wait(self, token: int, key: ReplicaKey, partition: fetch.FetchPartition, wait_ms: int, now: Time) -> None:
         """Let the fetch wait; `answer` answers what need not."""
-        self._waiting.append(Waiting(token, partition, now.mono + min(max(wait_ms, 0), self._options.fetch_wait_ms)))
+        deadline = now.mono + min(max(wait_ms, 0), self._options.fetch_wait_ms)
+        self._waiting.append(Waiting(token, key, partition, deadline))
 
-    def answer(self, standing: LeaderAndEpoch, high_watermark: int, now: Time) -> None:
-        """Answer what waits, where there is something to say."""
+    def answer(self, standing: LeaderAndEpoch, voters: VoterSet, high_watermark: int, now: Time) -> None:
+        """Answer what waits, where there is something to say. An observer can use records only once they are committed,
+        so it gets both with one answer: each of a hundred brokers would else get two for each record."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
-            offset = each.partition.fetch_offset
-            if offset < self._replica.end:
-                self._send_records(each, standing, high_watermark)
-            elif each.partition.high_watermark < high_watermark or each.deadline <= now.mono:
-                self._reply(each.token, standing, high_watermark)
-            else:
+            end = self._replica.end if each.key in voters else high_watermark
+            if not each.is_due(end, high_watermark, now.mono):
                 self._waiting.append(each)
+            elif each.partition.fetch_offset < self._replica.end:
+                self._send_records(each, standing, high_watermark)
+            else:
+                self._reply(each.token, standing, high_watermark)
 
     def _send_records(self, waiting: Waiting, standing: LeaderAndEpoch, high_watermark: int) -> None:
         most = min(waiting.partition.partition_max_bytes, self._options.fetch_bytes)
