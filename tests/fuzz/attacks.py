@@ -30,9 +30,9 @@ from tests.fuzz.hostile import shoot
 from tests.fuzz.large import LARGE, Deletion, Million
 from tests.fuzz.turns import LongestTurn
 from tests.processes import Processes
-from tidelog.api.registry import APIS
 from tidelog.shell.child import Child
 from tidelog.wire import record_format
+from tidelog.wire.messages import SCHEMAS
 from tidelog.wire.records import HEADER_BYTES
 
 MEGABYTE = 1024 * 1024
@@ -135,22 +135,22 @@ def measure(target: Target, name: str, attack: Callable[[Target], str] | None = 
     return cost
 
 
-def largest_of(target: Target, key: int, path: large.Path) -> Cost:
-    """The largest request of this API: the array at `path` has as many entries as it may."""
+def largest_of(target: Target, key: int, path: large.Path, port: int | None = None) -> Cost:
+    """The largest request of this API: the array at `path` has as many entries as it may. `port`: of a controller."""
     count = large.largest_count(key, path)
     data = large.frame(large.request(key, path, count))
-    cost = measure(target, APIS[key].name, lambda attacked: large.sent(attacked.port, data))
+    cost = measure(target, SCHEMAS[key].name, lambda attacked: large.sent(port or attacked.port, data))
     cost.outcome += f" ({count} of {'.'.join(path)})"
     return cost
 
 
 @contextmanager
-def attacked(seconds: float = 5.0, **options: str) -> Iterator[Target]:
-    """A broker process; options with '_' for '.'."""
+def attacked(seconds: float = 5.0, *, quorum: bool = False, **options: str) -> Iterator[Target]:
+    """A broker process, with `quorum` its own controller; options with '_' for '.'."""
     overrides = {name.replace("_", "."): value for name, value in options.items()}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attacked-")))
-        running = Processes(folder, brokers=1, port=0, overrides=overrides)
+        running = Processes(folder, brokers=1, port=0, overrides=overrides, quorum=quorum)
         file = folder / "longest-turn"
         running.children[0].prefix = (sys.executable, turns.__file__, str(file))
         longest_turn = LongestTurn(file)

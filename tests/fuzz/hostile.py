@@ -1,12 +1,17 @@
 """A broker process under fire, and the canary: a client on a connection of its own whose requests go on being answered."""
 
+import random
 import socket
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.compatibility.differential.batches import batch
-from tests.compatibility.differential.wire import CLOSED, Connection
+from tests.compatibility.differential.wire import CLOSED, Connection, build
+from tidelog.api.registry import Api
 from tidelog.shell.child import Child
+from tidelog.wire import codec
+from tidelog.wire.messages import SCHEMAS
 
 TOPIC = "canary"
 ANSWER_S = 60.0
@@ -46,6 +51,21 @@ def shoot(port: int, data: bytes, *, close: bool = True) -> bytes | str:
             raise
         except OSError:
             return CLOSED
+
+
+def spoiled(api: Api) -> Iterator[bytes]:
+    """Requests of the API, without their lengths, that are cut short or have bytes changed."""
+    chance = random.Random(api.key)
+    for version in {api.low, api.high}:
+        made = build(SCHEMAS[api.key].request, version, {})
+        whole = b"".join(map(bytes, codec.encode_request(api.key, version, 7, None, made)))[4:]
+        for cut in range(8, len(whole), max(1, len(whole) // 8)):
+            yield whole[:cut]
+        for _ in range(8):
+            changed = bytearray(whole) + chance.randbytes(chance.randrange(12))
+            for _ in range(chance.randrange(1, 5)):
+                changed[chance.randrange(8, len(changed))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF])
+            yield bytes(changed)
 
 
 def framed(body: bytes) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from tests.node import largest
 from tests.waiting import wait_for
 from tidelog.api.parts import MOST_ENTRIES, MOST_OF, MOST_WHOLE, splitting
-from tidelog.api.registry import APIS
+from tidelog.api.registry import APIS, CONTROLLER_APIS
 from tidelog.errors import ProtocolViolation
 from tidelog.wire import codec
 from tidelog.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
@@ -32,6 +32,8 @@ VALID_ACL = {
     "permission_type": 3,
 }
 PROBE = 1000
+HIGHEST = {key: api.high for key, api in {**CONTROLLER_APIS, **APIS}.items()}
+"""The version that is served, by API key."""
 ANSWER_S = 120.0
 TIMEOUT_MS = 300_000
 
@@ -43,10 +45,12 @@ class Attacked(Protocol):
     def port(self) -> int: ...
 
 
-def cases() -> list[tuple[int, Path]]:
-    """Of every API that clients of these brokers may use: the array that is split, or the one that is within most
-    others."""
-    served = {key: api for key, api in sorted(APIS.items()) if api.caller not in ("broker", "quorum")}
+def cases(*, of_controllers: bool = False) -> list[tuple[int, Path]]:
+    """Of every API that clients of these brokers may use, or that only the controllers of a quorum serve: the array that
+    is split, or the one that is within most others."""
+    own = {key: api for key, api in CONTROLLER_APIS.items() if api is not APIS.get(key)}  # brokers serve the others
+    of_clients = {key: api for key, api in APIS.items() if api.caller not in ("broker", "quorum")}
+    served = dict(sorted((own if of_controllers else of_clients).items()))
     paths = {key: list(largest.arrays(key, api.high)) for key, api in served.items()}
     return [
         (key, next((path for path in found if len(path) == _levels(key, path)), max(found, key=len)))
@@ -56,7 +60,7 @@ def cases() -> list[tuple[int, Path]]:
 
 
 def request(key: int, path: Path, count: int, *, distinct: bool = True) -> Any:
-    made = largest.request(key, APIS[key].high, path, count, distinct=distinct)
+    made = largest.request(key, HIGHEST[key], path, count, distinct=distinct)
     if key == METADATA:
         made.allow_auto_topic_creation = False
     elif key == PRODUCE:
@@ -76,7 +80,7 @@ def _make_valid(acl: Any) -> None:
 def frame(made: Any) -> bytes:
     """With its length."""
     key = made.__key__
-    return b"".join(map(bytes, codec.encode_request(key, APIS[key].high, 7, "large", made)))
+    return b"".join(map(bytes, codec.encode_request(key, HIGHEST[key], 7, "large", made)))
 
 
 def largest_count(key: int, path: Path) -> int:

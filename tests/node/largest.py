@@ -76,6 +76,8 @@ def _made(cls: type[Any], version: int, path: tuple[str, ...], count: int, *, di
 def _entry(field: Field, version: int, path: tuple[str, ...], count: int, *, distinct: bool, number: int) -> Any:
     if isinstance(field.element, type):
         return _made(field.element, version, path, count, distinct=distinct, number=number)
+    if field.element.name == "binary":
+        return b""
     value = _value(field.element.name, "index", number if distinct else -1)
     return RESOURCE_TYPE_TOPIC if value is None else value
 

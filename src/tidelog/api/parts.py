@@ -27,6 +27,7 @@ MOST_OF = {
     34: 5_000,  # AlterReplicaLogDirs
     44: 20_000,  # IncrementalAlterConfigs
     51: 5_000,  # AlterUserScramCredentials
+    57: 1_000,  # UpdateFeatures: a sentence for each
     75: 5_000,  # DescribeTopicPartitions
 }
 """By API key, where an entry takes more time or memory than others."""
