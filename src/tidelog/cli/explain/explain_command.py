@@ -1,7 +1,7 @@
 """The commands of `tidelog explain`."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,20 +23,25 @@ SETUP_MS = 3_000
 """How long a connection to a broker may take: less than its request, so that another one can be asked."""
 
 as_json = flag("json", "Print JSON.")
-watch_ms = click.option(
-    "--watch-ms",
-    type=click.IntRange(0),
-    default=1000,
-    show_default=True,
-    help="Time to watch sizes and offsets for rates, in milliseconds.",
-)
-patience_ms = click.option(
-    "--patience-ms",
-    type=click.IntRange(0),
-    default=15_000,
-    show_default=True,
-    help="Time that a doubtful state must last to be reported, in milliseconds.",
-)
+
+
+def diagnosis_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of the cluster, `--watch-ms`, `--patience-ms` and `--json`."""
+    watch_ms = click.option(
+        "--watch-ms",
+        type=click.IntRange(0),
+        default=1000,
+        show_default=True,
+        help="Time to watch sizes and offsets for rates, in milliseconds.",
+    )
+    patience_ms = click.option(
+        "--patience-ms",
+        type=click.IntRange(0),
+        default=15_000,
+        show_default=True,
+        help="Time that a doubtful state must last to be reported, in milliseconds.",
+    )
+    return cluster_options(watch_ms(patience_ms(as_json(command))))
 
 
 class Unanswered(CommandFailed):
@@ -114,10 +119,7 @@ def _connected(given: dict[str, Any]) -> "Iterator[Admin]":
 
 @explain.command()
 @click.argument("name")
-@cluster_options
-@watch_ms
-@patience_ms
-@as_json
+@diagnosis_options
 def topic(name: str, **given: Any) -> int:
     """Diagnose a topic, its partitions and deletion."""
     from tidelog.explain.core.finding import Subject
@@ -127,10 +129,7 @@ def topic(name: str, **given: Any) -> int:
 
 @explain.command()
 @click.argument("name")
-@cluster_options
-@watch_ms
-@patience_ms
-@as_json
+@diagnosis_options
 def partition(name: str, **given: Any) -> int:
     """Diagnose the partition TOPIC-NUMBER."""
     from tidelog.explain.core.finding import Subject
@@ -144,10 +143,7 @@ def partition(name: str, **given: Any) -> int:
 
 @explain.command()
 @click.argument("number", type=int)
-@cluster_options
-@watch_ms
-@patience_ms
-@as_json
+@diagnosis_options
 def broker(number: int, **given: Any) -> int:
     """Diagnose a broker, its disks and what it leads."""
     from tidelog.explain.core.finding import Subject
@@ -160,10 +156,7 @@ def broker(number: int, **given: Any) -> int:
 
 
 @explain.command()
-@cluster_options
-@watch_ms
-@patience_ms
-@as_json
+@diagnosis_options
 def cluster(**given: Any) -> int:
     """Diagnose the whole cluster."""
     from tidelog.explain.core.finding import CLUSTER
@@ -173,10 +166,7 @@ def cluster(**given: Any) -> int:
 
 @explain.command()
 @click.argument("name")
-@cluster_options
-@watch_ms
-@patience_ms
-@as_json
+@diagnosis_options
 def group(name: str, **given: Any) -> int:
     """Diagnose a consumer group that makes no progress."""
     from tidelog.explain.core.finding import Subject

@@ -5,7 +5,8 @@
 Before it rejoins, an eager member gives up all its partitions, a cooperative one only those it must (see `Revocation`).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from tidelog.client.cluster import Cluster
 from tidelog.client.coordinator import CoordinatorFinder
@@ -245,16 +246,20 @@ class ClassicMembership(Member):
         self._needs_join = False
         self._is_prepared = False
         self._attempt += 1
-        attempt = self._attempt
         mine = Subscription(self.topics, self.owned, self.generation)
         request = self._requests.join(self.member_id, mine, self.owned or self._owned_before)
+        self._send(node, request, self._joined, now)
 
-        def joined(answer: Answer, now: Time) -> None:
-            if attempt == self._attempt and self.state is MemberState.JOINING:
-                self._joined(answer, now)
+    def _send(self, node: int, request: Any, handle: Callable[[Answer, Time], None], now: Time) -> None:
+        """The answer counts while the member is in the state and the attempt in which it sent the request."""
+        attempt, state = self._attempt, self.state
+
+        def answered(answer: Answer, now: Time) -> None:
+            if (attempt, state) == (self._attempt, self.state):
+                handle(answer, now)
 
         timeout = self._options.max_poll_interval_ms + _JOIN_GRACE_MS
-        self._cluster.send_request(node, request, joined, now, timeout_ms=timeout)
+        self._cluster.send_request(node, request, answered, now, timeout_ms=timeout)
 
     def _joined(self, answer: Answer, now: Time) -> None:
         code = answer.fault or code_of(answer.response.error_code)
@@ -293,14 +298,7 @@ class ClassicMembership(Member):
     def _sync(self, node: int, assignments: Mapping[str, Collection[TopicPartition]], now: Time) -> None:
         self.state = MemberState.SYNCING
         request = self._requests.sync(self.member_id, self.generation, self._protocol, assignments)
-        attempt = self._attempt
-
-        def synced(answer: Answer, now: Time) -> None:
-            if attempt == self._attempt and self.state is MemberState.SYNCING:
-                self._synced(answer, now)
-
-        timeout = self._options.max_poll_interval_ms + _JOIN_GRACE_MS
-        self._cluster.send_request(node, request, synced, now, timeout_ms=timeout)
+        self._send(node, request, self._synced, now)
 
     def _synced(self, answer: Answer, now: Time) -> None:
         code = answer.fault or code_of(answer.response.error_code)

@@ -8,6 +8,7 @@ one does not prevent others from changing.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tidelog.config import alter, quotas
 from tidelog.config.alter import BROKER, CLIENT_METRICS, GROUP, TOPIC
@@ -35,6 +36,8 @@ from tidelog.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+
+R = TypeVar("R", alter_configs.AlterConfigsResourceResponse, incremental_alter_configs.AlterConfigsResourceResponse)
 
 OPERATIONS = frozenset(alter.Operation)
 NOTIFICATIONS = 100
@@ -76,12 +79,7 @@ def alter_incrementally(
     done = _judge_all(term, request.resources, altered)
     yield from carry_out(term, logs, done, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(
-        responses=[
-            incremental_alter_configs.AlterConfigsResourceResponse(
-                error_code=each.code, error_message=each.message, resource_type=each.kind, resource_name=each.name
-            )
-            for each in done
-        ]
+        responses=_results(incremental_alter_configs.AlterConfigsResourceResponse, done)
     )
 
 
@@ -94,14 +92,7 @@ def replace(term: ControllerTerm, logs: LogEnds, request: AlterConfigsRequest) -
 
     done = _judge_all(term, request.resources, replaced)
     yield from carry_out(term, logs, done, validate_only=request.validate_only)
-    return AlterConfigsResponse(
-        responses=[
-            alter_configs.AlterConfigsResourceResponse(
-                error_code=each.code, error_message=each.message, resource_type=each.kind, resource_name=each.name
-            )
-            for each in done
-        ]
-    )
+    return AlterConfigsResponse(responses=_results(alter_configs.AlterConfigsResourceResponse, done))
 
 
 Resource = incremental_alter_configs.AlterConfigsResource | alter_configs.AlterConfigsResource
@@ -133,6 +124,13 @@ def _check_min_insync(term: ControllerTerm, broker: str, named: set[str], altere
         raise ApiError(
             ErrorCode.INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
         )
+
+
+def _results(result: type[R], done: Iterable[Alteration]) -> list[R]:
+    return [
+        result(error_code=each.code, error_message=each.message, resource_type=each.kind, resource_name=each.name)
+        for each in done
+    ]
 
 
 def _judge_all(

@@ -47,9 +47,8 @@ def _down(evidence: Evidence, seen: BrokerEvidence) -> Finding:
     held = [each for each in evidence.partitions.values() if seen.id in each.replicas]
     alone = [each for each in held if each.leader in (NO_LEADER, seen.id)]
     if held:
-        because.append(
-            f"{len(held)} partitions have a replica on it; {len(alone)} of them have no leader that answers."
-        )
+        led = f"{len(alone)} of them have no leader that answers" if alone else "other brokers lead all of them"
+        because.append(f"{len(held)} partitions have a replica on it; {led}.")
     severity: Severity = "error" if alone or not held else "warning"
     if seen.refused:
         says = "It is refused: the other brokers treat it as dead."

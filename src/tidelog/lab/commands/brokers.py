@@ -1,8 +1,11 @@
 """Brokers that start and stop, and restart with what their disks kept."""
 
+from collections.abc import Callable
+
 from tidelog.lab.language import Command, Verb
 from tidelog.lab.play import CommandEntry, Play, command_entry
 from tidelog.lab.stage import CONTROLLER
+from tidelog.sim.host import Host
 
 SESSION_TERM = 10_000_000
 NOTICE = 10_000
@@ -16,19 +19,19 @@ def cluster(play: Play, command: Command) -> None:
 
 def kill(play: Play, command: Command) -> None:
     """Kill the processes; their page caches stay, their sessions end at once."""
-    with play.stage.controller_paused():
-        for name in command.words:
-            play.stage.world.kill(play.stage.hosts[play.running(name)])
-        play.run(NOTICE)
-    play.run()
+    _end(play, command, play.stage.world.kill, NOTICE)
 
 
 def power(play: Play, command: Command) -> None:
     """Cut the power of the machines; unsynced data are lost, their sessions end after their term."""
+    _end(play, command, play.stage.world.lose_power, SESSION_TERM)
+
+
+def _end(play: Play, command: Command, end: Callable[[Host], None], noticed_after: int) -> None:
     with play.stage.controller_paused():
         for name in command.words:
-            play.stage.world.lose_power(play.stage.hosts[play.running(name)])
-        play.run(SESSION_TERM)
+            end(play.stage.hosts[play.running(name)])
+        play.run(noticed_after)
     play.run()
 
 
