@@ -1,6 +1,6 @@
 """Hostile bytes and the largest requests on the listener of a metadata quorum's controller, which is a broker, too.
-Invariants: each is answered or closes its connection, the largest are answered; the process lives and is within its memory; a client of the broker
-is served in between; and the quorum still commits afterwards.
+Invariants: each is answered or closes its connection, the largest are answered; the process lives and is within its
+memory; a client of the broker is served in between; and the quorum still commits afterwards.
 
 Only well-formed requests with the right IDs may depose a controller, and none of these has them.
 """
@@ -14,7 +14,7 @@ from tests.compatibility.differential.side import Side
 from tests.compatibility.differential.wire import CLOSED
 from tests.fuzz import attacks, large
 from tests.fuzz.attacks import MEGABYTE, attacked
-from tests.fuzz.hostile import framed, header, shoot, spoiled
+from tests.fuzz.hostile import ANSWER_S, framed, header, shoot, spoiled
 from tests.fuzz.test_large_requests import MEMORY, held_up
 from tidelog.api.registry import CONTROLLER_APIS
 from tidelog.wire.messages import SCHEMAS
@@ -29,7 +29,7 @@ REFUSED = frozenset({0, 1, 2, 3, 999})
 
 @pytest.fixture(scope="module")
 def target():
-    with attacked(quorum=True) as running:
+    with attacked(quorum=True, max_connections_per_ip="60") as running:
         yield running
 
 
@@ -81,6 +81,19 @@ def test_announced_lengths_take_no_memory(target, controller):
     assert target.peak_bytes - before < 30 * MEGABYTE
     for sock in held:
         sock.close()
+
+
+def test_one_address_has_so_many_connections_there_as_on_other_listeners(controller):
+    held = [socket.create_connection(("127.0.0.1", controller), timeout=ANSWER_S) for _ in range(60)]
+    refused = 0
+    for sock in held:  # some of the 60 are the canary's and the node's own
+        sock.sendall(framed(header(18, 0)))
+        try:
+            refused += not sock.recv(1000)
+        except ConnectionResetError:
+            refused += 1
+        sock.close()
+    assert 0 < refused < 60
 
 
 @pytest.mark.parametrize(
