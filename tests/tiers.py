@@ -20,34 +20,43 @@ TIERS = {
 QUICK = ("unit", "cluster")
 EXHAUSTIVE = (
     "tests/audit/test_busy.py::*",
+    "tests/audit/test_lab.py::test_the_audit_agrees_*",
     "tests/check/fuzz/test_frames.py::test_every_*",
     "tests/cli/test_simulate.py::test_a_mutant_*",
     "tests/cli/test_simulate_drawn.py::test_a_mutant_*",
     "tests/console/test_limits.py::test_no_step_*",
     "tests/console/test_odd_requests.py::test_odd_values_*",
+    "tests/controller/test_chaos.py::test_whatever_happens_*",
+    "tests/controller/test_deletion.py::test_a_controller_that_dies_while_it_removes_*",
     "tests/controller/test_large_commands.py::*",
     "tests/controller/test_slices.py::*",
+    "tests/coordinator/group/consumer/test_consumer_random.py::*",
+    "tests/coordinator/group/consumer/test_mixed_random.py::*",
     "tests/coordinator/group/test_group_offsets.py::test_many_expired_*",
     "tests/lab/test_stories.py::test_the_same_story_*_whatever_the_hash_seed",
     "tests/log/test_compaction.py::test_a_crash_at_any_operation_*",
     "tests/log/test_compaction.py::test_a_log_that_is_deleted_at_any_step_*",
     "tests/log/test_compaction.py::test_a_truncation_while_*",
+    "tests/log/test_crashes.py::test_truncations_*",
     "tests/log/test_rotten_files.py::test_every_*",
-    "tests/node/test_relocation.py::test_a_crash_at_any_operation_*",
+    "tests/node/quorum/test_any_request.py::test_no_request_to_a_controller_*",
+    "tests/node/test_any_request.py::test_no_request_ends_*",
     "tests/node/test_large_answers.py::*",
+    "tests/node/test_relocation.py::test_a_crash_at_any_operation_*",
     "tests/node/test_rotten_folder.py::*",
+    "tests/quorum/test_log_after_snapshot.py::test_a_crash_anywhere_*",
     "tests/security/test_cve_classes.py::test_the_length_of_an_array*",
     "tests/shell/test_rotten_metadata.py::test_every_*",
     "tests/sim/clients/test_clients.py::test_copiers_copy_exactly_once_*",
     "tests/sim/clients/test_clients.py::test_transactions_of_other_libraries",
     "tests/sim/mutants/drawn/test_drawing.py::*",
-    "tests/sim/nemesis/test_later_kinds.py::*",
     "tests/sim/nemesis/test_kinds.py::test_every_kind_is_the_same_each_time_*",
+    "tests/sim/nemesis/test_later_kinds.py::*",
     "tests/store/test_rotten_store.py::test_every_*",
     "tests/test_tidy.py::*",
     "tests/wire/test_messages_kio.py::*",
 )
-"""Tests of `QUICK` tiers that try every step, kind, version, mutant or library: too many for `--quick`, the others run them."""
+"""Tests of `QUICK` tiers that try every step, seed, kind, version, mutant or library: too many for `--quick`, the others run them."""
 
 FIRST = ("spark", "java", "process", "soak", "cluster", "unit")
 """In which order the tiers begin: seeds fill what is left."""
