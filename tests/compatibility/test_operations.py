@@ -114,7 +114,9 @@ class Machines:
 
     def __init__(self, network, folder):
         self.hosts = {number: Host(number, network, folder) for number in HOSTS}
-        self.known = {}
+        self.known = {f"KAFKA{number}": host.address for number, host in self.hosts.items()}
+        self.is_served = lambda: None
+        """Called once the network is cut, and when it is back: clients are served."""
 
     @property
     def bootstrap(self):
@@ -151,6 +153,8 @@ class Machines:
                     self.known[name] = self.succeeds(host, command)
             elif not command.startswith(LEFT_OUT):
                 self.succeeds(host, command)
+            if command.startswith("sudo ip "):
+                self.is_served()
             if "systemctl restart" in command:
                 self.well(host)
         for host in self.hosts.values():
@@ -212,6 +216,7 @@ def test_the_page_is_followed_literally_while_a_producer_writes(hosts):
         for part in parts:
             if part.startswith("Backup"):  # the cluster is stopped there
                 continue
+            hosts.is_served = lambda: load.await_more(50)
             follow(hosts, part)
             load.await_more(50)
         load.stop()
