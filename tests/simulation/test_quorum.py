@@ -14,11 +14,10 @@ from tidelog.sim.quorum.mutants import MUTANTS, applied
 from tidelog.sim.quorum.run import run_seed
 
 FORMER = 74844658483
-KEPT = (0, 1, 3, 4, 5, 6, 11, 13, 16, 19, 29, 49, 54, 75, 95, 100, FORMER, 1_000_004, 1_000_024, 1_000_095, 57302189017)
+KEPT = (0, 1, 3, 4, 5, 6, 11, 13, 16, 19, 29, 49, 54, 75, 95, 100, FORMER, 1_000_004, 1_000_024)
 """The mutants' seeds, and one in which a voter's disk rots after others have committed with it, one in which old
 code did not know the epoch at the log's first offset after a start (100), one in which it made other snapshots of the
-same tree (16), one in which a power loss restored what had been cut, because an fsync had failed, and one in which a replica whose
-voter set was old did not find a leader that had moved (57302189017)."""
+same tree (16), and one in which a power loss restored what had been cut, because an fsync had failed."""
 DRAWN = int(environ.get("TIDELOG_QUORUM_SEEDS", "10"))
 
 

@@ -54,7 +54,8 @@ PROPERTIES = {
 class Cluster:
     """`properties` are brokers' options beyond those of every simulated broker; `factor` is the default replication
     factor; `elr`: the cluster keeps eligible leader replicas (KIP-966); the first `voters` brokers are the voters of a
-    metadata quorum, without any the metadata is in a store outside.
+    metadata quorum, without any the metadata is in a store outside. Static voters are known by their IDs only
+    (kraft.version 0).
     """
 
     def __init__(
@@ -68,12 +69,14 @@ class Cluster:
         factor: int = 3,
         elr: bool = False,
         voters: int = 0,
+        has_static_voters: bool = False,
     ) -> None:
         self.properties = {**PROPERTIES, **(properties or {})}
         self.generation = generation
         self.factor = factor
         self.elr = elr
         self.voters = voters
+        self.has_static_voters = has_static_voters
         self.folders = self.properties["log.dirs"].split(",")
         self.world = World(seed, self.node_of, brokers=brokers, faults=faults, folders=self.folders, quorum=voters > 0)
         self._directories = {
@@ -98,6 +101,11 @@ class Cluster:
         quorum = self._quorum_of(host) if self.voters else None
         return build_node(host, self.properties, self.generation, has_features=self.elr, quorum=quorum)
 
+    def _voter_set(self) -> VoterSet:
+        if self.has_static_voters:
+            return VoterSet(map(ReplicaKey, self._directories), directories=False)
+        return VoterSet(ReplicaKey(number, directory) for number, directory in self._directories.items())
+
     def _quorum_of(self, host: Host) -> QuorumSetup:
         """A voter whose disk is replaced has another directory and does not vote any more."""
         folder = self.folders[0]
@@ -107,7 +115,7 @@ class Cluster:
             CLUSTER_ID,
             f"{folder}/__cluster_metadata-0",
             host.disk.directory_id(folder),
-            VoterSet(ReplicaKey(number, directory) for number, directory in self._directories.items()),
+            self._voter_set(),
             {
                 number: Endpoint(CONTROLLER_LISTENER, "PLAINTEXT", name, CONTROLLER_PORT)
                 for number, name in names.items()

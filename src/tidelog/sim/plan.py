@@ -36,10 +36,13 @@ SHARES: Mapping[str, float] = {
     "eligible_replicas": 0.7,
     "quorum": 0.5,
     "slow-folders": 0.5,
+    "static-voters": 0.3,
+    "observers-disks": 0.5,
 }
 """The share of seeds that have each part or kind of fault; `relocations` of those with several log directories,
 `left_alone` of those with compaction, `old-consumers` of those with an operator, `last_replica`, `changing-least` and
-`eligible_replicas` of those with eligible leader replicas (`elr`). With `quorum` the brokers keep the metadata.
+`eligible_replicas` of those with eligible leader replicas (`elr`). With `quorum` the brokers keep the
+metadata; `static-voters` and `observers-disks` concern those.
 
 `consumer-protocol` and `static-members` concern the members of a group, which half of the seeds have; the three before,
 producers in transactions.
@@ -51,6 +54,8 @@ FROM: Mapping[str, int] = {
     "eligible_replicas": 21_000_000,
     "quorum": 22_000_000,
     "slow-folders": 24_000_000,
+    "static-voters": 25_000_000,
+    "observers-disks": 25_000_000,
 }
 """The first seed that may have a part, so that the seeds before are the same runs as ever."""
 

@@ -107,8 +107,11 @@ def prepare(plan: Plan) -> tuple[Cluster, Nemesis]:
         factor=factor,
         elr=dice_of(plan.seed, "elr", plan.without) is not None,
         voters=draw_voters(plan, brokers),
+        has_static_voters=dice_of(plan.seed, "static-voters", plan.without) is not None,
     )
     has = partial(dice_of, plan.seed, without=plan.without)
+    if cluster.voters and has("observers-disks") is not None:
+        cluster.world.refetching = frozenset(range(cluster.voters, brokers))
     if has("racks") is not None:
         topology.assign_racks(cluster)
     nemesis = Nemesis(

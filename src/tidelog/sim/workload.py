@@ -44,7 +44,7 @@ HABITS = ("old-producers", "early-ends", "first-lost")
 CLIENTS = ("copiers", *HABITS, "consumer-protocol", "static-members", "old-consumers")
 LATER = (
     *("forger", "folders", "relocations", "factors", "racks", *CLIENTS, *DRAWN),
-    *("elr", "changing-least", "quorum", "slow-folders"),
+    *("elr", "changing-least", "quorum", "slow-folders", "static-voters", "observers-disks"),
 )
 """Parts that were added later and may be left out: seeds that found a bug before are then the same runs as before."""
 

@@ -88,6 +88,8 @@ class World:
         self.trace = Trace()
         self.meter = Meter()
         self.tree = LoggedTree() if quorum else Tree()
+        self.refetching: frozenset[int] = frozenset()
+        """Brokers that may lose their metadata log, since they do not vote: they fetch it again."""
         self.network = Network(self, self.faults.weather)
         self.observers: list[Observer] = []
         self.witnesses: list[Witness] = []
@@ -205,10 +207,14 @@ class World:
         self.end(host, "power loss", expiry=self.faults.session_term)
         host.disk.lose_power()
 
+    def keeps_folders(self, host: Host) -> bool:
+        """Whether no folder of the machine may be lost: with that of its metadata log, an operator would have to remove
+        and add a voter."""
+        return isinstance(self.tree, LoggedTree) and host.broker_id not in self.refetching
+
     def replace_disk(self, host: Host) -> None:
-        """The machine, which is down, gets an empty disk. Not if that has the metadata log: an operator would have to
-        remove and add a voter."""
-        if not isinstance(self.tree, LoggedTree):
+        """The machine, which is down, gets an empty disk, if it may lose its folders."""
+        if not self.keeps_folders(host):
             host.disk.erase()
 
     def cut_off(self, host: Host) -> None:

@@ -19,7 +19,6 @@ from tidelog.log.names import METADATA_TOPIC
 from tidelog.sim.faults import GO_ON, MILLI, REFUSE, SECOND, Fault
 from tidelog.sim.host import Host
 from tidelog.sim.inode import Inode
-from tidelog.sim.logged_tree import LoggedTree
 from tidelog.sim.nemesis.processes import stop_or_kill
 from tidelog.sim.nemesis.strike import Kind, Strike
 from tidelog.wire.records import batches
@@ -170,8 +169,8 @@ def _at_next_start(strike: Strike, happens: Callable[[Strike, Host], None]) -> N
     host = strike.running()
     if host is None or len(host.disk.mounted) < 2:
         return
-    if isinstance(strike.world.tree, LoggedTree):
-        return  # an operator would have to remove and add a voter
+    if strike.world.keeps_folders(host):
+        return
     waiting = strike.nemesis.before_start.get(host.broker_id)
 
     def starts() -> None:

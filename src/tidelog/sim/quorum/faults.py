@@ -5,11 +5,13 @@ from functools import partial
 
 from tidelog.effects import Event
 from tidelog.errors import ApiError
+from tidelog.model import NO_ID
 from tidelog.quorum.states import Leader
 from tidelog.quorum.voters import ReplicaKey, VoterSet
 from tidelog.sim.faults import KILL, MILLI, POWER, Fault
 from tidelog.sim.quorum.checks import Checks, whole_batches_of
 from tidelog.sim.quorum.machines import FOLDER, Machine, World, endpoint_of
+from tidelog.wire.messages.cluster.metadata_log import Voter
 from tidelog.wire.messages.cluster.quorum_voters import AddRaftVoterRequest, Listener, RemoveRaftVoterRequest
 
 DAY_MS = 24 * 3_600_000
@@ -176,15 +178,18 @@ class Faults:
     def _may_lose(self, victim: Machine) -> bool:
         """Whether a majority of every set that may count is left without this machine's disk."""
         for voters in self._sets():
-            if not voters.directories:
-                return False
-            lost = {voter.id for voter in voters if self.world.machines[voter.id].key != voter}
-            if victim.key in voters:
-                lost.add(victim.id)
-            lost |= {m.id for m in self.world.machines if m.is_rotten and m.key in voters}
-            if len(voters) - len(lost) < voters.majority:
+            if not voters.directories or self._present(voters, but=victim) < voters.majority:
                 return False
         return True
+
+    def _present(self, voters: VoterSet, but: Machine) -> int:
+        """How many other voters have their disks, and are reached where the set says."""
+        present = 0
+        for record, key in zip(voters.records, voters, strict=True):
+            machine = self.world.machines[key.id]
+            has_disk = not machine.is_rotten and (key.directory == NO_ID or machine.key == key)
+            present += machine is not but and has_disk and is_reached(machine, record)
+        return present
 
     def _sets(self) -> list[VoterSet]:
         """The voter sets of all machines, as far as anybody knows."""
@@ -261,6 +266,8 @@ class Faults:
             return False
         voters = leader.quorum.voters
         machines = self.world.machines
+        if not all(is_reached(machines[record.voter_id], record) for each in self._sets() for record in each.records):
+            return False
         lost = [voter for voter in voters if machines[voter.id].key != voter or machines[voter.id].is_rotten]
         others = [machine for machine in machines if machine.id not in voters.ids]
         if lost:
@@ -305,11 +312,9 @@ class Faults:
     def move(self) -> bool:
         """A process comes back at another address. Operators move one voter after the other, and none without whom
         there is no majority: the others could not ask it for its vote, and it may need theirs."""
-        victim, sets = self._victim(), self._sets()
-        for voters in sets:
-            is_needed = victim.id in voters.ids and len(voters) == voters.majority
-            if is_needed or not are_reached(self.world, voters, but=victim.id):
-                return False
+        victim = self._victim()
+        if any(self._present(voters, but=victim) < voters.majority for voters in self._sets()):
+            return False
         victim.port += 1
         self.world.kill(victim)
         self.world.revive(victim)
@@ -327,10 +332,9 @@ class Faults:
         return True
 
 
-def are_reached(world: World, voters: VoterSet, but: int = -1) -> bool:
-    """Whether the voters listen where the set says, apart from one of them. A set without endpoints says nothing."""
-    known = ((world.machines[each.voter_id], each.endpoints) for each in voters.records if each.voter_id != but)
-    return all(not endpoints or endpoints[0].port == machine.port for machine, endpoints in known)
+def is_reached(machine: Machine, record: Voter) -> bool:
+    """Whether the voter listens where the set says. A set without endpoints says nothing."""
+    return not record.endpoints or record.endpoints[0].port == machine.port
 
 
 def _addition(machine: Machine, *, wait: bool) -> AddRaftVoterRequest:

@@ -126,10 +126,6 @@ def tell_nobody(machine: Quorum, state: Follower) -> None:
     """A voter that has moved does not say where it is."""
 
 
-def know_no_leader(machine: Quorum, node: int, endpoints: Sequence[VoterEndpoint]) -> None:
-    """Only the voter set says where a leader is, however old it is here."""
-
-
 def tell_nobody_as_leader(
     changes: VoterChanges, me: ReplicaKey, endpoints: Sequence[VoterEndpoint], now: Time, *, in_office: bool
 ) -> None:
@@ -152,7 +148,6 @@ MUTANTS: dict[str, Mutant] = {
     "numbers_ignored": Mutant(Tree, "_change", ignore_numbers, 1_000_024),
     "endpoints_untold": Mutant(Quorum, "_update_endpoints", tell_nobody, 1_000_004),
     "own_endpoints_untold": Mutant(VoterChanges, "update_own", tell_nobody_as_leader, 1_000_004),
-    "moved_leader_unknown": Mutant(Quorum, "_place_leader", know_no_leader, 1_000_095),
     "votes_twice": Mutant(voting, "may_grant_vote", vote_again, 11),
 }
 
