@@ -1,6 +1,9 @@
-"""Frames from a socket that blocks, for a request or two before anything else runs on it."""
+"""Requests on a socket that blocks, one at a time: logins, and questions to nodes that no client follows."""
 
-from typing import Protocol
+from typing import Any, Protocol
+
+from tidelog.effects import FileSlice
+from tidelog.wire.codec import decode_response, encode_request
 
 MAX_BYTES = 16 * 1024 * 1024
 _PIECE = 64 * 1024
@@ -10,6 +13,18 @@ class Receiver(Protocol):
     """A socket, or a stream on one."""
 
     def recv(self, size: int, /) -> bytes: ...
+
+
+class Stream(Receiver, Protocol):
+    def sendall(self, data: bytes, /) -> None: ...
+
+
+def exchange(stream: Stream, key: int, version: int, request: Any, client_id: str) -> Any:
+    """The response to a request, which names no files. OSError if the connection fails, ProtocolViolation if the
+    response cannot be read."""
+    parts = encode_request(key, version, 0, client_id, request)
+    stream.sendall(b"".join(part for part in parts if not isinstance(part, FileSlice)))
+    return decode_response(key, version, memoryview(receive_frame(stream)))[1]
 
 
 def receive_frame(sock: Receiver) -> bytes:

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 from tidelog.client.options import ClientOptions
 from tidelog.errors import ApiError, ErrorCode, InvalidOption
 from tidelog.security import jaas, oauthbearer, sasl, scram
-from tidelog.shell.blocking_frames import receive_frame
+from tidelog.shell.blocking_frames import exchange
 from tidelog.shell.connections import tls
 from tidelog.shell.tls_stream import TlsStream
-from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.security.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 if TYPE_CHECKING:
@@ -149,6 +148,4 @@ def _login(options: ClientOptions) -> tuple[str, Mapping[str, str]]:
 
 
 def _call(sock: socket.socket | TlsStream, key: int, request: Any, client_id: str) -> Any:
-    parts = encode_request(key, VERSIONS[key], 0, client_id, request)
-    sock.sendall(b"".join(bytes(part) for part in parts))  # type: ignore[arg-type]  # no files among them
-    return decode_response(key, VERSIONS[key], memoryview(receive_frame(sock)))[1]
+    return exchange(sock, key, VERSIONS[key], request, client_id)

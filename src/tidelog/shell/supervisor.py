@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, Self
 from tidelog.client.properties import explicit_keywords
 from tidelog.config import listeners
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ProtocolViolation
 from tidelog.model import INTER_BROKER_LISTENER, is_any_address
 from tidelog.quorum.formatting import METADATA_FOLDER, InitialVoter
 from tidelog.security.added_users import User
-from tidelog.shell.blocking_frames import receive_frame
+from tidelog.shell.blocking_frames import exchange
 from tidelog.shell.child import Child
 from tidelog.shell.connections import acceptor
 from tidelog.shell.disk import LOCK_FILE, is_locked
@@ -31,7 +30,6 @@ from tidelog.shell.quorum import quorum_folders
 from tidelog.shell.secure_folder import ONLY_OWNER, PROTOCOL, SecureFolder, only_owner
 from tidelog.shell.store import scram_users, zookeeper_session_file
 from tidelog.shell.store.store_address import StoreUnavailable, ZookeeperAddress, address_of
-from tidelog.wire.codec import decode_response, encode_request
 from tidelog.wire.messages.topics.metadata import MetadataRequest
 
 if TYPE_CHECKING:  # a cluster without security does not load TLS
@@ -333,9 +331,7 @@ def metadata_view(host: str, port: int, security: "Security | None" = None, *, t
         with socket.create_connection((host, port), timeout=timeout_s) as connected:
             sock = connected if security is None else security.log_in(connected, host)
             request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-            parts = encode_request(METADATA, METADATA_VERSION, 1, CLIENT_ID, request)
-            sock.sendall(b"".join(part for part in parts if not isinstance(part, FileSlice)))
-            _, response = decode_response(METADATA, METADATA_VERSION, memoryview(receive_frame(sock)))
+            response = exchange(sock, METADATA, METADATA_VERSION, request, CLIENT_ID)
     except (OSError, ProtocolViolation, ApiError):
         return MetadataView()
     return MetadataView(frozenset(broker.node_id for broker in response.brokers), response.controller_id)

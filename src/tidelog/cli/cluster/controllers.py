@@ -9,12 +9,10 @@ from tidelog.cli.options import CommandFailed, file_options
 from tidelog.client import properties
 from tidelog.client.admin import ANY
 from tidelog.client.options import AdminOptions
-from tidelog.effects import FileSlice
 from tidelog.errors import ApiError, ProtocolViolation
 from tidelog.model import NO_LEADER
 from tidelog.shell import client_sockets
-from tidelog.shell.blocking_frames import receive_frame
-from tidelog.wire.codec import decode_response, encode_request
+from tidelog.shell.blocking_frames import exchange
 from tidelog.wire.messages import SCHEMAS
 from tidelog.wire.messages.cluster.brokers import DescribeClusterRequest
 from tidelog.wire.messages.cluster.features import ApiVersionsRequest
@@ -89,17 +87,12 @@ class Controllers:
                     connection = self._security.log_in(connection, address[0])
                     stack.callback(connection.close)
                 own = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
-                served = _answer(connection, API_VERSIONS, NEGOTIATED, own).api_keys
+                served = exchange(connection, API_VERSIONS, NEGOTIATED, own, CLIENT_ID).api_keys
                 key = request.__key__
                 highest = [api.max_version for api in served if api.api_key == key]
                 if not highest:
                     raise CommandFailed(f"{address[0]}:{address[1]} does not support {SCHEMAS[key].name}.")
-                return _answer(connection, key, min(highest[0], SCHEMAS[key].max_version), request)
+                version = min(highest[0], SCHEMAS[key].max_version)
+                return exchange(connection, key, version, request, CLIENT_ID)
         except (OSError, ProtocolViolation) as error:
             raise CommandFailed(f"The controller at {address[0]}:{address[1]} did not answer: {error}.") from None
-
-
-def _answer(connection: Any, key: int, version: int, request: Any) -> Any:
-    parts = encode_request(key, version, 1, CLIENT_ID, request)
-    connection.sendall(b"".join(part for part in parts if not isinstance(part, FileSlice)))
-    return decode_response(key, version, memoryview(receive_frame(connection)))[1]
