@@ -197,7 +197,7 @@ def test_a_node_that_may_start_later_waits_with_one_sentence(cluster, tmp_path, 
     spoil(node)
     process = node.start()
     try:
-        wait_for(lambda: re.search(WAITS[spoil], node.printed()), WAITS[spoil], within_s=30)
+        wait_for(lambda: re.search(WAITS[spoil], node.printed()), WAITS[spoil])
         assert process.poll() is None, node.printed()
     finally:
         process.kill()
