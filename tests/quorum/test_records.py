@@ -59,7 +59,7 @@ def test_malformed_records_are_refused(value):
 
 def test_a_record_has_a_limit_of_changes_and_of_bytes():
     encode(TreeChanges(1, 1, [Create("/a")] * MOST_CHANGES))
-    with pytest.raises(RecordTooLarge, match="20001 changes of the metadata at once; at most 20000 are possible"):
+    with pytest.raises(RecordTooLarge, match="5001 changes of the metadata at once; at most 5000 are possible"):
         encode(TreeChanges(1, 1, [Create("/a")] * (MOST_CHANGES + 1)))
     with pytest.raises(RecordTooLarge, match="bytes of metadata changes at once; at most 4194304"):
         encode(TreeChanges(1, 1, [Create("/a", bytes(MOST_BYTES))]))

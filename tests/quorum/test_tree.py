@@ -6,13 +6,16 @@
 - I44: each list of changes counts at one offset or none, however often and late its record comes.
 """
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.processor_time import without_collections
 from tests.quorum.trees import Both, Replica, through_bytes
 from tidelog.ports import ANY_VERSION, Check, Children, Create, Delete, Read, Watch, Write
-from tidelog.quorum.records import Foreign, SessionEnded, SessionOpened, TreeChanges
+from tidelog.quorum.records import MOST_CHANGES, Foreign, SessionEnded, SessionOpened, TreeChanges, decode, encode
 from tidelog.quorum.tree import Tree, Watches
 
 SESSIONS = 3
@@ -237,3 +240,16 @@ def test_a_watch_covers_its_path_and_what_is_below(watched, told):
     watches.notice(["/ab", "/a/b"])
     assert watches.events() == ((watched,) if told else ())
     assert watches.events() == ()
+
+
+def test_the_largest_list_of_changes_does_not_hold_the_loop():
+    changes = [Create("/a"), *(Create(f"/a/{number}", bytes(64)) for number in range(MOST_CHANGES - 1))]
+    value, tree, watches = encode(TreeChanges(0, 1, changes)), Tree(), Watches()
+    watches.answer(tree, [Watch("/"), Watch("/a/1"), Watch("/b")])
+    with without_collections():
+        begin = time.thread_time()
+        applied = tree.apply(1, decode(value))
+        watches.notice(applied.changed)
+        taken = time.thread_time() - begin
+    assert (applied.verdict, watches.events()) == ("ok", ("/", "/a/1"))
+    assert taken <= 0.05
