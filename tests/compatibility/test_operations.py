@@ -31,6 +31,7 @@ LEFT_OUT = (
     "sudo useradd ",
     "sudo python3 -m venv ",
     "sudo /opt/tidelog/bin/pip ",
+    "sudo ln -s ",
     "sudo install -m 644 ",
 )
 """Users and packages of this machine, and a unit for a systemd that does not run here."""
@@ -174,7 +175,7 @@ class Machines:
         return out.strip()
 
     def call(self, host, command):
-        words = shlex.split(self.here(command.removeprefix("sudo "), host))
+        words = shlex.split(self.here(command.removeprefix("sudo ").removeprefix("-u tidelog "), host))
         if words[0] == "install":
             words = ["install", *words[words.index("-m") :]]
             words[-2:] = [word for word in words[-2:] if not word.endswith("/etc")]

@@ -6,7 +6,7 @@ import click
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script with which SHELL completes commands and options of tidelog.
+    """Print the completion script of a shell.
 
     Add it to the shell's start-up file, or evaluate it: eval "$(tidelog completion bash)".
     """

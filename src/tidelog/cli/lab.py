@@ -21,7 +21,7 @@ HINT = "   (any key: next step; q: quit)"
 
 @click.group()
 def lab() -> None:
-    """Watch replication lose and keep data: stories on real brokers, step by step."""
+    """Watch replication lose and keep data: stories on real nodes, step by step."""
 
 
 @lab.command("list")
@@ -39,7 +39,7 @@ def list_stories() -> None:
 
 @lab.command()
 @click.argument("story", metavar="NAME|FILE")
-@click.option("--truncation", help="Generation of log truncation after a leader change, one of four.")
+@click.option("--truncation", help="Truncation rule: high_watermark, kip_101, kip_279 or kip_320.")
 @click.option("--acks", help="Required acknowledgements of producers: 0, 1 or all.")
 @click.option("--min-insync-replicas", help="Minimum in-sync replicas for acks=all.")
 @click.option("--replicas", help="Number of replicas of the partition.")

@@ -92,7 +92,7 @@ COMMANDS = {
     "broker": Command(
         "tidelog.cli.brokers.broker_commands:broker", "Run one broker, or stop and start one of a cluster."
     ),
-    "storage": Command("tidelog.cli.brokers.storage_command:storage", "Format the directories of a quorum's node."),
+    "storage": Command("tidelog.cli.brokers.storage_command:storage", "Format the log directories of a KRaft node."),
     "topics": Command("tidelog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "configs": Command("tidelog.cli.configs:configs", "Describe and alter the options of topics, brokers and groups."),
     "acls": Command("tidelog.cli.acls:acls", "Add, remove and list access control lists."),
@@ -137,9 +137,9 @@ COMMANDS = {
     "metadata": Command("tidelog.cli.metadata:metadata", "Inspect, edit, export and import cluster metadata."),
     "chaos": Command("tidelog.cli.chaos:chaos", "Inject faults into broker processes and check what clients saw."),
     "check": Command("tidelog.cli.check:check", "Run clients against a cluster and check what they saw."),
-    "fuzz": Command("tidelog.cli.fuzz:fuzz", "Send hostile requests to a cluster and check that it serves others."),
+    "fuzz": Command("tidelog.cli.fuzz:fuzz", "Send malformed requests to a cluster and check that it serves others."),
     "audit": Command("tidelog.cli.audit.audit_command:audit", "Compare the logs of all replicas of each partition."),
-    "lab": Command("tidelog.cli.lab:lab", "Play replication stories on real brokers, step by step."),
+    "lab": Command("tidelog.cli.lab:lab", "Play replication stories on real nodes, step by step."),
     "pipeline": Command("tidelog.cli.pipeline:pipeline", "List and run Spark pipelines over topics."),
     "simulate": Command(
         "tidelog.cli.simulate.simulate_command:simulate", "Run simulated clusters from seeds and check invariants."

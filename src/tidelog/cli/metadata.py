@@ -240,7 +240,8 @@ def export(file: Path, **given: Any) -> None:
     """Export the metadata of a stopped cluster to FILE, as JSON lines.
 
     Broker epochs are not exported, because each store numbers them itself. Therefore after an import a partition stays
-    offline until all brokers of its ISR are back. Of a metadata quorum a majority of the controllers is read.
+    offline until all brokers of its ISR are back. For a quorum, a majority of the
+    controllers is read.
     """
     from tidelog.shell.store.tree_export import export_tree
 
@@ -256,7 +257,7 @@ def export(file: Path, **given: Any) -> None:
 def import_(file: Path, **given: Any) -> None:
     """Import FILE, written by `export`, into an unused store.
 
-    With --config of a controller, or --metadata quorum:FOLDER, a new metadata quorum begins with it.
+    With --config of a controller, or --metadata quorum:FOLDER, it creates a new metadata quorum.
     """
     from tidelog.shell.store.tree_export import import_tree
 

@@ -48,7 +48,7 @@ HISTORIES = "--history expects the history.jsonl of `tidelog check`, `tidelog ch
 @command_config_option
 @click.option(
     "--folder", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Log directory, or a folder that contains some; without --bootstrap, of stopped brokers; repeatable.",
+    help="Log directory, or a parent of several; without --bootstrap, brokers must be stopped; repeatable.",
 )  # fmt: skip
 @click.option("--topic", "topics", multiple=True, help="Topic to audit (default: all topics); repeatable.")
 @click.option("--compacted", multiple=True, help="Compacted topic, if only folders are given; repeatable.")

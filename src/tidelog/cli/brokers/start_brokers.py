@@ -46,7 +46,7 @@ DATA = click.option(
     multiple=True,
     help="SCRAM user to add, as SCRAM-SHA-512=[name=NAME,password=PASSWORD], or a file of them; repeatable.",
 )
-@flag("console", "Serve the web console, too: with all rights, on this machine only.")
+@flag("console", "Also serve the web console, with changes allowed, on 127.0.0.1.")
 @click.option(
     "--console-port",
     type=click.IntRange(0, HIGHEST_PORT),

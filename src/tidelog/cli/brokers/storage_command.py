@@ -64,8 +64,8 @@ def info(file: Path) -> None:
 @click.option("--ignore-formatted", "-g", is_flag=True, help="Skip directories that are formatted.")
 @click.option("--release-version", "-r", help="Release whose features a new cluster has (default: 4.3-IV0).")
 @click.option("--feature", "-f", "features", multiple=True, help="Level of a feature, as FEATURE=LEVEL; repeatable.")
-@click.option("--standalone", "-s", is_flag=True, help="Make this controller the only one, for now.")
-@click.option("--no-initial-controllers", "-N", is_flag=True, help="Name no controller: this node joins others.")
+@click.option("--standalone", "-s", is_flag=True, help="Format the first and only controller.")
+@click.option("--no-initial-controllers", "-N", is_flag=True, help="Format a node that joins existing controllers.")
 @click.option("--initial-controllers", "-I", help="The first controllers, as ID@HOST:PORT:DIRECTORY,…")
 def format_(file: Path, **given: Any) -> None:
     """Format the directories of a node."""

@@ -20,7 +20,7 @@ def quorum(context: click.Context, /, **given: Any) -> None:
 
 @quorum.command()
 @click.option("--status", is_flag=True, help="Print leader, epoch, high watermark, lag, voters and observers.")
-@click.option("--replication", is_flag=True, help="Print how far each replica of the metadata log is.")
+@click.option("--replication", is_flag=True, help="Print each replica's log end offset and lag.")
 @click.option("--human-readable", is_flag=True, help="With --replication: how long ago instead of timestamps.")
 def describe(status: bool, replication: bool, human_readable: bool) -> None:
     """Describe the metadata quorum."""

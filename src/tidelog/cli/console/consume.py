@@ -55,8 +55,8 @@ class StartOffset(ParamType):
 @click.option("--partition", type=click.IntRange(0), help="Partition to read, without a group (default: all).")
 @click.option("--offset", type=StartOffset(), help="Start offset in the partition: a number, earliest or latest.")
 @flag("from-beginning", "Start at the first record if the group has no committed offset.")
-@click.option("--max-messages", type=click.IntRange(1), help="Number of records to stop after.")
-@click.option("--timeout-ms", type=click.IntRange(0), help="Time without a record to stop after, in ms.")
+@click.option("--max-messages", type=click.IntRange(1), help="Stop after this many records.")
+@click.option("--timeout-ms", type=click.IntRange(0), help="Stop after this many ms without a record.")
 @click.option(
     "--isolation-level",
     type=click.Choice(("read_uncommitted", "read_committed")),

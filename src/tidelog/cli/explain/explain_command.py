@@ -32,14 +32,14 @@ def diagnosis_options(command: Callable[..., int]) -> Callable[..., int]:
         type=click.IntRange(0),
         default=1000,
         show_default=True,
-        help="Time to watch sizes and offsets for rates, in milliseconds.",
+        help="Sampling time for rates, in milliseconds.",
     )
     patience_ms = click.option(
         "--patience-ms",
         type=click.IntRange(0),
         default=15_000,
         show_default=True,
-        help="Time that a doubtful state must last to be reported, in milliseconds.",
+        help="Time without a commit before a group is reported, in milliseconds.",
     )
     return cluster_options(watch_ms(patience_ms(as_json(command))))
 

@@ -49,7 +49,12 @@ class CommaList(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--workers", type=click.IntRange(1, MAX_WORKERS), default=1, show_default=True, help="Number of processes."
 )
-@click.option("--truncation", default="kip_320", show_default=True, help="Generation of log truncation in followers.")
+@click.option(
+    "--truncation",
+    default="kip_320",
+    show_default=True,
+    help="Truncation rule: high_watermark, kip_101, kip_279 or kip_320.",
+)
 @click.option(
     "--seed", type=click.IntRange(0), help="Run a single seed and report the outcome; also the seed of drawn mutants."
 )
