@@ -40,13 +40,15 @@ class Result:
     """The outcome of an operation. A None response means that no request waits for this operation itself.
 
     `on_done` is called with NONE once the changes are committed, or with the error code otherwise. With a `transaction`
-    the changes are part of it.
+    the changes are part of it. `confirm`: the response, which comes from memory, would be wrong if another broker
+    coordinates by now, and is sent only once it is proved that none does.
     """
 
     response: Any = None
     changes: list[Change] = field(default_factory=list)
     on_done: "Callable[[ErrorCode], Result] | None" = None
     transaction: ProducerIdAndEpoch | None = None
+    confirm: bool = False
 
 
 Run = Callable[[], Result]
@@ -55,6 +57,11 @@ Refuse = Callable[[ErrorCode], Any]
 
 class Machine(Protocol):
     """The state that one partition holds, and what changes in it mean."""
+
+    @property
+    def confirmation(self) -> Change | None:
+        """A change without effect, which is committed before a client is refused for good; None if clients recover from
+        each refusal."""
 
     def encode(self, change: Change) -> tuple[bytes, bytes | None]: ...
 

@@ -9,6 +9,11 @@ This file keeps the following order:
   there; `on_done` restores soft state that the operation had changed.
 - The response is sent when the high watermark passes everything written before it, even if the operation itself wrote
   nothing: a response must not show state that may still be lost. Readers see only committed state.
+- A final refusal, and a response with `confirm`, also wait until a record is committed that was appended after the
+  request arrived. A broker that was replaced without knowing it remembers what was true before, and a client that it
+  refuses for good would not ask its successor; but such a broker commits nothing more. A record appended before the
+  request proves nothing: the fetch that commits it may have been sent before the successor was elected. At most one
+  such record is under way; those that come meanwhile share the next one, so that bad requests do not fill the log.
 - When leadership is lost, all waiting requests are answered NOT_COORDINATOR and the machine is dropped; the next leader
   replays the partition. Readers wait until its high watermark has passed what it loaded: a new leader's high watermark
   may be behind what the old one acknowledged (REPLICATION.md, rule 9).
@@ -17,6 +22,7 @@ This file keeps the following order:
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -24,7 +30,7 @@ from tidelog import effects
 from tidelog.coordinator.contract import COORDINATOR_CODES, Machine, Refuse, Result, Run
 from tidelog.coordinator.timers import Timers
 from tidelog.effects import Effect
-from tidelog.errors import ApiError, CorruptLog, ErrorCode
+from tidelog.errors import RETRIABLE, ApiError, CorruptLog, ErrorCode
 from tidelog.model import Time, TopicPartition
 from tidelog.ports import Buffer
 from tidelog.wire import records
@@ -62,6 +68,13 @@ class _PendingResponse(NamedTuple):
     on_done: Callable[[ErrorCode], Result] | None
 
 
+class _Unconfirmed(NamedTuple):
+    """An answer that is given once this broker is known to lead still."""
+
+    operation: _Operation
+    answer: Callable[[], None]
+
+
 class Shard:
     """`high_watermark` and `end_offset` are exclusive ends: of the committed part, and of the replayed part."""
 
@@ -83,6 +96,10 @@ class Shard:
         self._queue: deque[_Operation] = deque()
         self._pending_responses: deque[_PendingResponse] = deque()
         """Each also waits for those before it. Deadlines ascend, so only the first one needs a timer."""
+        self._confirming: list[_Unconfirmed] = []
+        """Those for which a confirmation is being written."""
+        self._unconfirmed: list[_Unconfirmed] = []
+        """Those that came later and wait for the next one."""
         self._fired: dict[Hashable, Run] = {}
         """Timers that are due and can still be cancelled, because their operation has not run."""
         self._once_loaded: list[Run] = []
@@ -154,13 +171,21 @@ class Shard:
             self.reply(token, respond())
 
     def _run(self, operation: _Operation) -> None:
-        """Run it against the newest state. A refusal is answered at once."""
+        """Run it against the newest state. A refusal after which the client may ask again is answered at once."""
         try:
             result = operation.run()
         except ApiError as error:
-            self._refuse(operation, error.code)
+            refuse = partial(self._refuse, operation, error.code)
+            if operation.token is None or error.code in RETRIABLE or self.machine.confirmation is None:
+                refuse()
+            else:
+                self._when_confirmed(operation, refuse)
             return
-        if result.changes:
+        if result.confirm:
+            assert operation.token is not None
+            assert not result.changes
+            self._when_confirmed(operation, partial(self.reply, operation.token, result.response))
+        elif result.changes:
             self._append(operation, result)
         else:
             self._respond_when_committed(operation, result)
@@ -197,6 +222,37 @@ class Shard:
     def _refuse(self, operation: _Operation, code: ErrorCode) -> None:
         if operation.token is not None and operation.refuse is not None:
             self.reply(operation.token, operation.refuse(COORDINATOR_CODES.get(code, code)))
+
+    # Confirmations.
+
+    def _when_confirmed(self, operation: _Operation, answer: Callable[[], None]) -> None:
+        self._unconfirmed.append(_Unconfirmed(operation, answer))
+        self._confirm()
+
+    def _confirm(self) -> None:
+        if self._unconfirmed and not self._confirming:
+            self._confirming, self._unconfirmed = self._unconfirmed, []
+            self.execute(self._confirmation)
+
+    def _confirmation(self) -> Result:
+        assert self.machine.confirmation is not None
+        return Result(changes=[self.machine.confirmation], on_done=self._confirmed)
+
+    def _confirmed(self, code: ErrorCode) -> Result:
+        if code != ErrorCode.NONE:
+            self._refuse_unconfirmed(code)
+            return Result()
+        confirmed, self._confirming = self._confirming, []
+        for _, answer in confirmed:
+            answer()
+        self._confirm()
+        return Result()
+
+    def _refuse_unconfirmed(self, code: ErrorCode) -> None:
+        """Also those that came later: they would wait as long again."""
+        refused, self._confirming, self._unconfirmed = [*self._confirming, *self._unconfirmed], [], []
+        for operation, _ in refused:
+            self._refuse(operation, code)
 
     # The log's side.
 
@@ -346,6 +402,7 @@ class Shard:
             self._fail(operation, result.response is not None, None, ErrorCode.NOT_COORDINATOR)
         for operation in self._queue:
             self._refuse(operation, ErrorCode.NOT_COORDINATOR)
+        self._refuse_unconfirmed(ErrorCode.NOT_COORDINATOR)
         for waiting in self._pending_responses:
             self._fail(waiting.operation, waiting.respond is not None, None, ErrorCode.NOT_COORDINATOR)
         self.machine.resigned()

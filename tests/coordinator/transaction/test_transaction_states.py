@@ -468,20 +468,31 @@ def test_who_was_fenced_by_an_older_client_does_not_take_the_end_of_that_one_for
     assert harness.finish(100, 0, commit=False).code == FENCED
 
 
+MAPPING, STATE = ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_TXN_STATE
+
+
 @pytest.mark.parametrize(
-    "ask",
+    ("ask", "code"),
     [
-        lambda harness: harness.finish(100, 3),
-        lambda harness: harness.finish(100, 3, version=0),
-        lambda harness: harness.add(100, 3),
-        lambda harness: harness.add(100, 3, verify_only=True, version=1),
-        lambda harness: harness.init(producer_id=100, epoch=3),
+        (lambda harness: harness.finish(100, 3), FENCED),
+        (lambda harness: harness.finish(100, 3, version=0), FENCED),
+        (lambda harness: harness.add(100, 3), FENCED),
+        (lambda harness: harness.add(100, 3, verify_only=True, version=1), FENCED),
+        (lambda harness: harness.init(producer_id=100, epoch=3), FENCED),
+        (lambda harness: harness.init(producer_id=777, epoch=0), FENCED),
+        (lambda harness: harness.finish(777, 0), MAPPING),
+        (lambda harness: harness.add(777, 0), MAPPING),
+        (lambda harness: harness.add(777, 0, verify_only=True, version=1), MAPPING),
+        (lambda harness: harness.finish(100, 0, name="new"), MAPPING),
+        (lambda harness: harness.add(100, 0, name="new"), MAPPING),
+        (lambda harness: harness.add(100, 0, name="new", verify_only=True, version=1), MAPPING),
+        (lambda harness: harness.add(100, 0, B, verify_only=True, version=1), NONE),
     ],
-    ids=["end", "old end", "add", "verify", "init"],
 )
 @pytest.mark.parametrize("is_ongoing", [False, True])
-def test_a_higher_epoch_is_refused_only_by_who_leads(ask, is_ongoing):
-    """A coordinator that was replaced without knowing it: its successor gave the producer that epoch."""
+def test_who_cannot_go_on_is_refused_only_by_a_coordinator_that_leads(ask, code, is_ongoing):
+    """A coordinator that was replaced without knowing it: its successor gave the producer its ID or epoch, or added the
+    partition. It commits nothing, and would refuse for good what its successor takes."""
     harness = TransactionHarness()
     harness.init()
     if is_ongoing:
@@ -489,4 +500,47 @@ def test_a_higher_epoch_is_refused_only_by_who_leads(ask, is_ongoing):
     harness.holding = True
     assert ask(harness) is None
     harness.commit()
-    assert [answer.code for answer in harness.answers.values()] == [FENCED]
+    assert [answer.code for answer in harness.answers.values()] == [code]
+
+
+def test_nor_does_an_older_client_hear_from_another_that_there_is_nothing_to_end():
+    harness = TransactionHarness()
+    harness.init()
+    harness.holding = True
+    assert harness.finish(100, 0, version=0) is None
+    harness.commit()
+    assert [answer.code for answer in harness.answers.values()] == [STATE]
+
+
+def test_all_that_are_refused_at_the_same_time_share_a_record():
+    """The record is one that was appended after they came: one that was appended before may be committed by a fetch from
+    before the successor. After a failure nobody waits a second time."""
+    harness = TransactionHarness()
+    harness.init()
+    harness.holding, before = True, harness.end
+    first = harness.ask(EndTransaction("a", 1, 0, commit=True))
+    others = [harness.ask(EndTransaction(f"b{index}", 1, 0, commit=True)) for index in range(50)]
+    assert harness.end == before + 1
+    harness.high_watermark = harness.end
+    harness.run(harness.coordinator.committed(0, harness.end, harness.now))
+    assert harness.end == before + 2
+    assert list(harness.answers) == [first]
+    late = harness.ask(EndTransaction("c", 1, 0, commit=True))
+    harness.elapse(30_001)
+    codes = {harness.answers[token].code for token in (*others, late)}
+    assert codes == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert harness.end == before + 2
+    last = [harness.ask(EndTransaction("d", 1, 0, commit=True)) for _ in range(2)]
+    harness.run(harness.coordinator.resigned(0, harness.now))
+    assert {harness.answers[token].code for token in last} == {ErrorCode.NOT_COORDINATOR}
+    assert harness.list() == []
+
+
+def test_a_refusal_keeps_no_id_from_expiring_and_adds_none():
+    harness = TransactionHarness(options={"transactional.id.expiration.ms": "1200000"})
+    harness.init("idle")
+    for _ in range(4):
+        harness.elapse(900_000)
+        harness.finish(100, 7, name="idle")
+        harness.finish(100, 7, name="other")
+    assert harness.list() == harness.successor().list() == []

@@ -3,6 +3,7 @@
 import pytest
 
 from tidelog.client.results import Failed
+from tidelog.client.transactional import FATAL_ERRORS
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.sim.checks.ghosts import Ghosts
@@ -30,8 +31,8 @@ def is_allowed(owner, error=ErrorCode.PRODUCER_FENCED):
     return True
 
 
-@pytest.mark.parametrize("error", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
-def test_it_is_not_fenced(owner, error):
+@pytest.mark.parametrize("error", sorted(FATAL_ERRORS))
+def test_it_is_not_refused(owner, error):
     owner.id_acquired(3)
     assert not is_allowed(owner, error)
 
@@ -39,7 +40,7 @@ def test_it_is_not_fenced(owner, error):
 def test_it_ends_by_other_errors(owner):
     owner.id_acquired(3)
     assert is_allowed(owner, ErrorCode.NONE)
-    assert is_allowed(owner, ErrorCode.INVALID_TXN_STATE)
+    assert is_allowed(owner, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def test_a_time_out_fences_it_in_that_life_only(owner, ghosts):

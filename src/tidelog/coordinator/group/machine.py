@@ -58,6 +58,8 @@ class GroupHooks(NamedTuple):
 class GroupMachine:
     """The groups of one partition of `__consumer_offsets`. Its rules are functions in the modules next to it."""
 
+    confirmation: Change | None = None
+
     def __init__(
         self,
         shard: Shard,

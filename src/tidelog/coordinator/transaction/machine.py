@@ -45,6 +45,9 @@ class TransactionHooks(NamedTuple):
 class TransactionMachine:
     """The transactional ids of one partition of `__transaction_state`."""
 
+    confirmation: Change | None = Change("", None)
+    """A tombstone of the empty ID, which no producer can have. Compaction keeps one at most."""
+
     def __init__(
         self, shard: Shard, config: BrokerConfig, next_id: Callable[[], int | None], hooks: TransactionHooks
     ) -> None:

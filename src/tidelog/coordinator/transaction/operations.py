@@ -9,9 +9,9 @@ they only verify.
 EndTxn: the decision. The markers are sent once it is committed; the producer is answered at once. In transaction
 version 2 the decision raises the epoch, so a request with the previous epoch is a retry. In older versions only the
 state distinguishes a retry from a late end, and the state may be outdated: a coordinator that was replaced and does not
-know it would answer for the next transaction with the outcome of the last one that it knows. It therefore writes its
-state again and answers when that is committed, which never happens if it no longer leads. In the same way it refuses
-an epoch above the one that it knows: if it was replaced, that is the present producer's.
+know it would answer for the next transaction with the outcome of the last one that it knows. Such an answer is
+therefore confirmed (`Result.confirm`), as is every refusal after which a producer cannot continue: what is unknown here
+may be known to a successor.
 
 While markers are being written, every EndTxn is answered CONCURRENT_TRANSACTIONS, whatever its epoch: the producer has
 its next epoch by then and may end an empty transaction with it before the previous one is complete.
@@ -76,19 +76,12 @@ def init(
         result = fence(machine, known)
         result.on_done = partial(_fenced, machine, request.transactional_id, held)
         return result
-    if request.names_producer and _may_be_outdated(known, request.producer_id, request.epoch):
-        return machine.change(InitProducerIdResult(ErrorCode.PRODUCER_FENCED), known.confirmed(machine.wall))
     begun = _initialized(machine, known, request)
     return machine.change(InitProducerIdResult(ErrorCode.NONE, begun.producer_id, begun.epoch), begun)
 
 
 def _fenced(machine: TransactionMachine, transactional_id: str, held: HeldRequest, code: ErrorCode) -> Result:
     return Result() if code == ErrorCode.NONE else machine.release(transactional_id, held, code)
-
-
-def _may_be_outdated(known: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether a later coordinator may have given the producer this epoch. Epochs only rise."""
-    return known.epoch != NO_EPOCH and producer_id == known.producer_id and epoch > known.epoch
 
 
 def _is_valid(known: Transaction, request: InitProducerId) -> bool:
@@ -134,18 +127,14 @@ class AddPartitionsResult(NamedTuple):
 
 def add(machine: TransactionMachine, request: AddPartitions, token: int, refuse: Callable[[ErrorCode], Any]) -> Result:
     """Raises ApiError if the producer is not the present one. In older versions, partitions that are in the transaction
-    already are written again: this state may be that of the previous transaction, which a new coordinator has ended
-    (see above)."""
+    already may be those of the previous transaction, which a new coordinator has ended (see above)."""
     transaction = _checked_transaction(machine, request)
     if transaction.is_prepared:
         held = HeldRequest(token, partial(add, machine, request, token, refuse), refuse)
         machine.hold(request.transactional_id, held)
         return Result()
-    if _may_be_outdated(transaction, request.producer_id, request.epoch):
-        return machine.change(AddPartitionsResult(ErrorCode.PRODUCER_FENCED), transaction.confirmed(machine.wall))
-    is_ongoing = transaction.state is TransactionState.ONGOING
-    if is_ongoing and request.partitions <= transaction.partitions and request.version >= RAISES_EPOCH:
-        return Result(AddPartitionsResult(ErrorCode.NONE))
+    if transaction.state is TransactionState.ONGOING and request.partitions <= transaction.partitions:
+        return Result(AddPartitionsResult(ErrorCode.NONE), confirm=request.version < RAISES_EPOCH)
     return machine.change(
         AddPartitionsResult(ErrorCode.NONE),
         transaction.with_partitions(request.partitions, machine.wall, request.version),
@@ -153,13 +142,13 @@ def add(machine: TransactionMachine, request: AddPartitions, token: int, refuse:
 
 
 def verify(machine: TransactionMachine, request: AddPartitions) -> Result:
-    """Whether the partitions are in the transaction. Raises ApiError as `add` does."""
+    """Whether the partitions are in the transaction. That one is not refuses what the producer sent there, and is
+    confirmed like a refusal. Raises ApiError as `add` does."""
     transaction = _checked_transaction(machine, request)
     if transaction.is_prepared:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if _may_be_outdated(transaction, request.producer_id, request.epoch):
-        return machine.change(AddPartitionsResult(ErrorCode.PRODUCER_FENCED), transaction.confirmed(machine.wall))
-    return Result(AddPartitionsResult(ErrorCode.NONE, request.partitions - transaction.partitions))
+    unknown = request.partitions - transaction.partitions
+    return Result(AddPartitionsResult(ErrorCode.NONE, unknown), confirm=bool(unknown))
 
 
 def _checked_transaction(machine: TransactionMachine, request: AddPartitions) -> Transaction:
@@ -170,8 +159,7 @@ def _checked_transaction(machine: TransactionMachine, request: AddPartitions) ->
         return transaction  # the producer has its next id already
     if transaction.producer_id != request.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    is_outdated = _may_be_outdated(transaction, request.producer_id, request.epoch)
-    if transaction.epoch != request.epoch and not is_outdated:
+    if transaction.epoch != request.epoch:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     return transaction
 
@@ -208,16 +196,12 @@ def end(machine: TransactionMachine, request: EndTransaction) -> Result:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.is_prepared and (raises or request.epoch == transaction.epoch):
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if is_present and _may_be_outdated(transaction, request.producer_id, request.epoch):
-        if transaction.is_prepared:
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        return machine.change(EndTransactionResult(ErrorCode.PRODUCER_FENCED), transaction.confirmed(machine.wall))
     if request.epoch != transaction.epoch and not is_retry:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     if transaction.state is TransactionState.ONGOING:
         return _decide(machine, transaction, request)
     if transaction.state in COMPLETE and (is_retry or not raises):
-        return _repeat_end(machine, transaction, request)
+        return _repeat_end(transaction, request)
     if raises and not request.commit:
         return _decide(machine, transaction, request)  # an abort of nothing, which raises the epoch all the same
     raise ApiError(ErrorCode.INVALID_TXN_STATE)
@@ -243,13 +227,11 @@ def _is_retry(transaction: Transaction, request: EndTransaction) -> bool:
     )
 
 
-def _repeat_end(machine: TransactionMachine, transaction: Transaction, request: EndTransaction) -> Result:
+def _repeat_end(transaction: Transaction, request: EndTransaction) -> Result:
     if transaction.is_commit != request.commit:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
     answer = EndTransactionResult(ErrorCode.NONE, transaction.producer_id, transaction.epoch)
-    if request.version >= RAISES_EPOCH:
-        return Result(answer)
-    return machine.change(answer, transaction.confirmed(machine.wall))
+    return Result(answer, confirm=request.version < RAISES_EPOCH)
 
 
 def _decide(machine: TransactionMachine, transaction: Transaction, request: EndTransaction) -> Result:

@@ -7,8 +7,7 @@ value.
       └── InitProducerId ────────────────────────┘
 
 A complete state leads back to Ongoing. In transaction version 2, where an end without a begin still raises the epoch,
-it can also lead to PrepareAbort. In older versions it is written again when its end is requested again
-(`operations.py`).
+it can also lead to PrepareAbort.
 
 Epochs: clients get epochs below 32766, so that one is always left to fence them with. When the epochs are used up the
 transactional ID gets another producer ID. In transaction version 2 every end raises the epoch (KIP-890): a late batch
@@ -51,8 +50,8 @@ PREVIOUS_STATES: dict[TransactionState, frozenset[TransactionState]] = {
     TransactionState.ONGOING: IDLE | {TransactionState.ONGOING},
     TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
     TransactionState.PREPARE_ABORT: IDLE | {TransactionState.ONGOING},
-    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT}),
-    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT}),
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
     TransactionState.DEAD: IDLE,
 }
 """State → the states that it may follow."""
@@ -170,10 +169,6 @@ class Transaction:
             version=version,
             next_producer_id=next_producer_id,
         )
-
-    def confirmed(self, wall: int) -> "Transaction":
-        """The same state again: it can only be committed if this coordinator still leads."""
-        return replace(self, updated=wall)
 
     def completed(self, wall: int) -> "Transaction":
         """Every partition has its marker."""

@@ -4,9 +4,9 @@ The application sends values in transactions that it commits or aborts, and reco
 committed transaction every value is read, once; of an aborted one none; of one with an unknown outcome, all or none.
 I22 (S): the auditor reads nothing at or above the last stable offset.
 
-I50 (S): the only owner of a transactional ID is not fenced, except by the timeout of its transaction. An InitProducerId
-request for the ID with an unknown outcome may be processed late and fence whoever has the ID by then: from then on
-nothing is checked.
+I50 (S): the only owner of a transactional ID is neither fenced nor refused with another error after which it cannot
+continue, except by the timeout of its transaction. An InitProducerId request for the ID with an unknown outcome may be
+processed late and fence whoever has the ID by then: from then on nothing is checked.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from tidelog.client.consumer import Consumer
 from tidelog.client.options import ConsumerOptions, ProducerOptions
 from tidelog.client.positions import EARLIEST
 from tidelog.client.results import Failed
-from tidelog.client.transactional import VERSION_2, TransactionalProducer
+from tidelog.client.transactional import FATAL_ERRORS, VERSION_2, TransactionalProducer
 from tidelog.effects import Effect
 from tidelog.errors import RETRIABLE, ApiError, ErrorCode
 from tidelog.model import TopicPartition
@@ -29,7 +29,6 @@ from tidelog.sim.clients.process import Process
 from tidelog.sim.faults import MILLI
 from tidelog.sim.world import World
 
-FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 PAUSE = (5 * MILLI, 300 * MILLI)
 AGAIN = (200 * MILLI, 2_000 * MILLI)
 COMMITS = 0.7
@@ -67,7 +66,7 @@ class Owner:
         self.is_uncertain |= self._breaks is not None
         ghosts = self.ghosts
         excused = self.is_uncertain or ghosts.aged or self._overdue != ghosts.overdue[self.transactional_id]
-        if error in FENCED and not excused:
+        if error in FATAL_ERRORS and not excused:
             assert ghosts.with_losses(), (
                 f"I50: {self.transactional_id} has only one owner, which was refused with {error.name}"
             )

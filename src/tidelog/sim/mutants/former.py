@@ -162,7 +162,7 @@ def is_of_another_id(machine: GroupMachine, committed: Committed, name: str, req
     return NO_ID not in (committed.topic_id, request) and committed.topic_id != request
 
 
-def already_from_memory(machine: TransactionMachine, transaction: Transaction, request: EndTransaction) -> Result:
+def already_from_memory(transaction: Transaction, request: EndTransaction) -> Result:
     """For `_repeat_end`: answer from memory, whether or not this coordinator was replaced."""
     if transaction.is_commit != request.commit:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
