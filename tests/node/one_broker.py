@@ -326,6 +326,7 @@ class OneBroker:
         topic=TOPIC,
         number=-1,
         elr=(),
+        is_new=False,
     ):
         state = LeaderAndIsrPartitionState(
             partition_index=index,
@@ -336,6 +337,7 @@ class OneBroker:
             partition_epoch=partition_epoch,
             replicas=list(replicas),
             elr=list(elr),
+            is_new=is_new,
         )
         states = [LeaderAndIsrTopicState(topic_name=topic, topic_id=topic_id, partition_states=[state])]
         request = LeaderAndIsrRequest(controller_id=1, controller_epoch=by, topic_states=states, push_number=number)

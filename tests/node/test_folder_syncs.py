@@ -66,6 +66,36 @@ def test_a_deletion_is_answered_and_its_files_go_once_it_is_durable():
     assert "/data/t-0" not in broker.disk.durable
 
 
+def test_a_replica_is_deleted_again_before_the_files_of_the_former_one_are_removed():
+    """Its log directory went offline, and with it the broker."""
+    broker = OneBroker(min_insync_replicas=1)
+    for _ in range(3):
+        broker.lead(**ALONE)
+        assert broker.produced(broker.produce("m")) == (0, 0)
+        broker.delete()
+    names = [f"t-0.{TOPIC_ID.hex()}{number}-delete" for number in ("", ".1", ".2")]
+    assert broker.removed == [f"/data/{name}" for name in names]
+    assert not any(event.kind == "folder.failed" for event in broker.events)
+    again = OneBroker(disk=broker.disk)
+    assert not set(names).intersection(again.disk.list("/data"))
+
+
+def test_what_a_former_life_deleted_and_left_takes_no_log_directory_offline():
+    broker = OneBroker(min_insync_replicas=1, folders=("/a", "/b"))
+    broker.lead(**ALONE)
+    broker.delete()
+    (left,) = broker.removed
+    broker.disk.kill()
+    broker.disk.faults.append(Fault("folder", "/b"))
+    again = OneBroker(min_insync_replicas=1, folders=("/a", "/b"), disk=broker.disk)
+    assert again.disk.exists(left), "a copy in the missing one may need its mark"
+    again.lead(**ALONE, is_new=True)
+    again.delete()
+    assert again.node.replicas.live_folders == ["/a"]
+    assert again.stopped is None
+    assert again.removed == [left.replace("-delete", ".1-delete")]
+
+
 def test_a_folder_that_fails_takes_only_its_own_replicas():
     broker = slow(folders=("/a", "/b"))
     numbers = [broker.lead(**ALONE, index=0), broker.lead(**ALONE, index=1)]

@@ -172,7 +172,7 @@ def test_a_log_folder_that_is_gone_has_failed_and_what_is_missing_in_one_that_st
     with pytest.raises(FileNotFoundError):
         disk.replace(f"{folder}/t-0/a", b"")
     Path(folder).rmdir()
-    for touch in (disk.read, disk.list, disk.open, lambda path: disk.replace(path, b"")):
+    for touch in (disk.read, disk.list, disk.open, disk.make_folder, lambda path: disk.replace(path, b"")):
         with pytest.raises(DiskFailed) as failed:
             touch(f"{folder}/a")
         assert failed.value.folder == folder

@@ -121,6 +121,18 @@ def test_folders_are_renamed_and_removed_with_all_they_hold():
         d.open("/data/t-0-delete/1.log")
 
 
+def test_a_folder_takes_the_name_of_no_other_that_holds_something():
+    d = disk()
+    for name in ("a", "b", "empty"):
+        d.make_folder(f"/data/{name}")
+        d.open(f"/data/{name}/{name}.log", create=True).close()
+    d.remove("/data/empty/empty.log")
+    with pytest.raises(DiskFailed):
+        d.rename("/data/a", "/data/b")
+    d.rename("/data/a", "/data/empty")
+    assert [d.list(f"/data/{name}") for name in ("b", "empty")] == [["b.log"], ["a.log"]]
+
+
 def test_a_torn_write_stores_a_part_and_is_refused():
     sizes = set()
     for seed in range(20):

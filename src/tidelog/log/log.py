@@ -565,7 +565,7 @@ class Log:
         durability.sync_all(self.log_end_offset, active.file)
 
     def retire(self, name: str) -> str:
-        """The log is deleted: close it and rename its folder (`….<id>-delete`); returns the new path, to be removed
+        """The log is deleted: close it and rename its folder (`….<mark>-delete`); returns the new path, to be removed
         later."""
         self.close(clean=False)
         self.failed = True

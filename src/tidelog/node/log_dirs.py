@@ -5,6 +5,7 @@ A clean shutdown is proven by a file that is written last, and removed when the 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain, count
 from typing import NamedTuple
 
 from tidelog.errors import CorruptLog, DiskFailed
@@ -83,6 +84,14 @@ def partitions(
             unidentified(name, str(error))
         else:
             yield name, path, topic_id
+
+
+def deleted_name(disk: Disk, folder: str, name: TopicPartition, topic_id: bytes) -> str:
+    """A free name for the folder of a deleted replica. A former one of the same topic may still be there: its files go
+    later, or stay while another log directory is missing."""
+    stem = f"{name}.{topic_id.hex()}"
+    numbered = (f"{stem}.{number}{DELETING}" for number in count(1))
+    return next(each for each in chain([f"{stem}{DELETING}"], numbered) if not disk.exists(f"{folder}/{each}"))
 
 
 def remove_deleted(disk: Disk, folders: Sequence[str]) -> None:

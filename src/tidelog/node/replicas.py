@@ -20,6 +20,7 @@ from tidelog.node.log_dirs import (
     NO_CHECKPOINTS,
     STRAY,
     Checkpoints,
+    deleted_name,
     finish_moves,
     futures,
     partitions,
@@ -355,9 +356,10 @@ class HeldReplicas:
             if self._corrupt.get(name) == NO_ID:  # whatever its topic was, it is gone
                 del self._corrupt[name]
             return
+        folder = self._folders[name]
         self._forget(partition)
         try:
-            doomed = partition.log.retire(f"{name}.{partition.log.topic_id.hex()}{DELETING}")
+            doomed = partition.log.retire(deleted_name(self._disk, folder, name, partition.log.topic_id))
         except DiskFull:  # another name takes room, too
             remove_replica(self._disk, partition.log.folder)
         else:

@@ -158,6 +158,7 @@ class OsDisk:
             except FileExistsError:
                 return
             except FileNotFoundError:
+                self._check_home(path)
                 self.make_folder(parent)
                 with suppress(FileExistsError):
                     os.mkdir(path)

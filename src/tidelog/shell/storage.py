@@ -57,6 +57,7 @@ def _read(file: Path) -> Formatted:
 def write(folder: str, files: Mapping[str, bytes]) -> None:
     """Create the directory with these files, each durable before the next; DiskFailed if that is not possible."""
     disk = OsDisk([folder])
+    disk.make_folder(folder)
     for path, content in files.items():
         disk.make_folder(str(Path(folder, path).parent))
         disk.replace(f"{folder}/{path}", content)

@@ -358,6 +358,8 @@ class SimDisk:
         self.check("rename", source)
         if source not in self.names:
             raise FileNotFoundError(source)
+        if self.names.get(target) is None and target in self.names and self.list(target):
+            raise DiskFailed(self.root_of(target), f"ENOTEMPTY: rename {source}")
         self.change("rename:" + source, target)
 
     def remove(self, path: str) -> None:
