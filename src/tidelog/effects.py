@@ -121,10 +121,12 @@ class Sync(NamedTuple):
 
 
 class SyncFolders(NamedTuple):
-    """`Disk.sync_folder` for each path off the loop, in order; answered by `synced(token)` or `disk_failed`."""
+    """`Disk.sync_folder` for each path off the loop, in order. Then the offsets of `reused` (paths of replicas) are
+    taken out of the checkpoints of their log directories. Answered by `synced(token)` or `disk_failed`."""
 
     token: int
     paths: Sequence[str]
+    reused: Sequence[str] = ()
 
 
 class Stretch(NamedTuple):

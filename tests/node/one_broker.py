@@ -32,6 +32,7 @@ from tidelog.effects import (
 from tidelog.errors import DiskFailed
 from tidelog.log.examination import examine
 from tidelog.model import Endpoint, Time, TopicPartition
+from tidelog.node.log_dirs import sync_folders
 from tidelog.node.node import Node
 from tidelog.partition.truncation import KIP_320
 from tidelog.ports import Children, Create, Write
@@ -144,8 +145,7 @@ class OneBroker:
         """Carry out the oldest fsync of folders; the effects of the node."""
         sync = self.folder_syncs.popleft()
         try:
-            for path in sync.paths:
-                self.disk.sync_folder(path)
+            sync_folders(self.disk, sync)
         except DiskFailed as failure:
             return self.node.disk_failed(sync.token, failure.folder, failure.reason, self.now)
         return self.node.synced(sync.token, self.now)

@@ -80,9 +80,13 @@ def test_a_replica_that_is_deleted_between_two_slices_is_left_alone(monkeypatch)
 
 
 def test_deletions_write_each_checkpoint_in_a_turn_of_its_own_and_once_for_all_of_them(monkeypatch):
-    """With 50,000 replicas the four took 150 ms, after each StopReplica."""
+    """With 50,000 replicas the four took 150 ms, after each StopReplica. The log starts do not wait: after a crash what
+    ends below one is lost."""
     broker = leading(monkeypatch)
+    broker.produce("m", index=3)
+    broker.partition(3).delete_records_before(1)
     broker.passes(70_000)
+    assert broker.disk.read(f"/data/{CHECKPOINTS[1]}") == b"0\n1\nt 3 1\n"
     written, replace = [], broker.disk.replace
 
     def noted(path, content, **how):
@@ -93,14 +97,14 @@ def test_deletions_write_each_checkpoint_in_a_turn_of_its_own_and_once_for_all_o
     broker._at(broker.now.mono + 1)
     for index in (3, 4, 5):
         broker.delete(index)
-    assert not written
+        assert written == [CHECKPOINTS[1]]
     turn_of = []
     while broker.node.next_deadline <= broker.now.mono:
         broker.give("wake")
         turn_of.append(len(written))
     left = [index for index in range(LED) if index not in (3, 4, 5)]
-    assert written == [CHECKPOINTS[0], *CHECKPOINTS[2:]], "the log starts were empty before, too"
-    assert turn_of[:4] == [1, 1, 2, 3]
+    assert written[1:] == [CHECKPOINTS[0], *CHECKPOINTS[2:]]
+    assert turn_of[:3] == [2, 3, 4]
     for name in (CHECKPOINTS[0], CHECKPOINTS[3]):
         content = broker.disk.read(f"/data/{name}")
         assert [found.partition for found in read_offsets(content, name)] == left

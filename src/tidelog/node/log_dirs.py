@@ -3,12 +3,13 @@
 A clean shutdown is proven by a file that is written last, and removed when the next process reads it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, count
 from typing import NamedTuple
 
-from tidelog.errors import CorruptLog, DiskFailed
+from tidelog.effects import SyncFolders
+from tidelog.errors import CorruptLog, DiskFailed, DiskFull
 from tidelog.log import checkpoints, names
 from tidelog.model import TopicPartition
 from tidelog.ports import Disk
@@ -52,6 +53,38 @@ def _offsets(
     except CorruptLog as error:
         unreadable(str(error), _WITHOUT[name])
         return {}
+
+
+def sync_folders(disk: Disk, effect: SyncFolders) -> None:
+    """Carry the effect out. DiskFailed if a folder is missing, too."""
+    for path in effect.paths:
+        try:
+            disk.sync_folder(path)
+        except FileNotFoundError as error:
+            raise DiskFailed(path, "the log folder is gone") from error
+    by_folder: dict[str, set[str]] = {}
+    for path in effect.reused:
+        folder, _, name = path.rpartition("/")
+        by_folder.setdefault(folder, set()).add(name)
+    for folder, replicas in by_folder.items():
+        for file in _WITHOUT:
+            _forget_offsets(disk, f"{folder}/{file}", replicas)
+
+
+def _forget_offsets(disk: Disk, path: str, replicas: Collection[str]) -> None:
+    """Take the offsets of these replicas out of a checkpoint, durably. If there is no room for that, the file goes:
+    without it nothing is lost."""
+    try:
+        offsets = checkpoints.read_offsets(disk.read(path), path) if disk.exists(path) else {}
+    except CorruptLog:
+        return  # it counts as empty already
+    kept = [(name, offset) for name, offset in offsets.items() if str(name) not in replicas]
+    if len(kept) < len(offsets):
+        try:
+            disk.replace(path, checkpoints.format_offsets(kept))
+        except DiskFull:
+            disk.remove(path)
+            disk.sync_folder(path.rpartition("/")[0])
 
 
 def take_clean_shutdown(disk: Disk, folder: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from operator import attrgetter
 
@@ -37,6 +37,8 @@ from tidelog.ports import Disk
 
 OPEN_SEGMENTS = 2_000
 """Segments with an open file, over all logs; the one longest unused is closed for another."""
+MOST_STALE = 10_000
+"""Names of former replicas that are remembered: more are taken out of the checkpoints."""
 
 
 class HeldReplicas:
@@ -73,6 +75,11 @@ class HeldReplicas:
         """Deleted replicas whose files are removed once that is durable."""
         self.forgotten = False
         """Whether a replica was deleted or set aside: `truncated` follows once that is durable."""
+        self.stale: set[str] = set()
+        """Where replicas were whose offsets may still be in the checkpoints of their log directory (paths)."""
+        self.reused: set[str] = set()
+        """Paths of these that have replicas again. Until their offsets are out of the checkpoints these must not serve:
+        after a crash a log that ends below the start of the former one would be emptied. `FolderSyncs` does that."""
         self._corrupt: dict[TopicPartition, bytes] = {}
         """Replicas that cannot be opened, and their topics' ids: NO_ID where that is what was damaged."""
         self.truncated = False
@@ -160,6 +167,8 @@ class HeldReplicas:
             ):  # otherwise a power loss took the id before anything was durable
                 helps = "write the topic's id into the file again, or delete the folder"
                 self._report_corrupt(name, NO_ID, f"{reason}; {helps}")
+        here = {partition.name for partition in self.within(folder)}
+        self.stale.update(f"{folder}/{name}" for offsets in points for name in offsets.keys() - here)
         return clean
 
     def _report_checkpoint(self, reason: str, instead: str) -> None:
@@ -230,6 +239,9 @@ class HeldReplicas:
             self._disk.remove(path)
             raise
         self.unsynced.add(folder)
+        if path in self.stale:
+            self.stale.remove(path)
+            self.reused.add(path)
         return self._hold(log, folder, 0)
 
     def _set_aside(self, partition: Partition) -> None:
@@ -325,6 +337,8 @@ class HeldReplicas:
         log.producers, log.cleaned_to = old.producers, min(old.cleaned_to, log.log_end_offset)
         self._folders[name], partition.log = folder, log
         self._in_order = {}
+        self.stale.discard(own)
+        self.stale.add(f"{before}/{name}")
         partition.full, partition.flush_pending = folder in self.full, False
         self.futures.pop(name, None)
         self.truncated = True
@@ -370,6 +384,10 @@ class HeldReplicas:
         del self._partitions[partition.name]
         folder = self._folders.pop(partition.name)
         self.unsynced.add(folder)
+        self.stale.add(f"{folder}/{partition.name}")
+        if len(self.stale) > MOST_STALE:
+            self.reused |= self.stale
+            self.stale.clear()
         if folder in self._in_order:
             held = self._in_order[folder]
             del held[bisect_left(held, partition.name, key=attrgetter("name"))]
@@ -412,6 +430,10 @@ class HeldReplicas:
     def _home(self, folder: str) -> str | None:
         """The live folder that it is, or is in."""
         return next((live for live in self.live_folders if f"{folder}/".startswith(f"{live}/")), None)
+
+    def among_live(self, paths: Iterable[str]) -> list[str]:
+        """Those in live folders."""
+        return [path for path in paths if self._home(path) is not None]
 
     def folder_failed(self, folder: str, reason: str) -> None:
         """The folder failed: its replicas are offline until a restart."""
@@ -481,6 +503,7 @@ class HeldReplicas:
             (checkpoints.REPLICATION_OFFSETS, self.high_watermarks(folder)),
             (checkpoints.RECOVERY_POINTS, self.recovery_points(folder)),
             (checkpoints.START_OFFSETS, self.starts(folder)),
+            (checkpoints.CLEANER_OFFSETS, self.cleaned(folder)),
         ):
             self._disk.replace(f"{folder}/{name}", content)
         if is_clean:

@@ -14,6 +14,7 @@ from zlib import crc32
 from tidelog.effects import Examine, Remove, Replace, Sync, SyncFolders
 from tidelog.errors import DiskFailed, DiskFull
 from tidelog.log.examination import Verdict, examine
+from tidelog.node.log_dirs import sync_folders
 from tidelog.ports import Disk
 
 Job = Callable[[], None]
@@ -91,13 +92,7 @@ class DiskWorker:
         self._submit(effect.token, effect.files[0].path if effect.files else "", work)
 
     def sync_folders(self, effect: SyncFolders) -> None:
-        def work() -> None:
-            for path in effect.paths:
-                try:
-                    self._disk.sync_folder(path)
-                except FileNotFoundError as error:
-                    raise DiskFailed(path, "the log folder is gone") from error
-
+        work = partial(sync_folders, self._disk, effect)
         self._submit(effect.token, "".join(f"{path}/" for path in effect.paths[:1]), work)
 
     def replace(self, effect: Replace) -> None:

@@ -33,6 +33,7 @@ from tidelog.effects import (
 )
 from tidelog.errors import DiskFailed, DiskFull
 from tidelog.log.examination import examine
+from tidelog.node.log_dirs import sync_folders
 from tidelog.ports import File, Operation, StoreResult
 from tidelog.sim.disk import PowerCut
 from tidelog.sim.store import Session
@@ -178,9 +179,8 @@ class Carrier:
         match effect:
             case Sync(_, files):
                 self.sync(files)
-            case SyncFolders(_, paths):
-                for path in paths:
-                    disk.sync_folder(path)
+            case SyncFolders():
+                sync_folders(disk, effect)
             case Replace(_, path, content):
                 disk.replace(path, content)
             case Remove(path):

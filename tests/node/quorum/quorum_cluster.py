@@ -26,6 +26,7 @@ from tidelog.effects import (
 )
 from tidelog.log.examination import examine
 from tidelog.model import Endpoint, Time
+from tidelog.node.log_dirs import sync_folders
 from tidelog.node.node import Node
 from tidelog.node.quorum.setup import QuorumSetup
 from tidelog.ports import Create
@@ -123,8 +124,8 @@ class Process:
                 self.cluster.after(0, partial(self.give, "receive", connection, [memoryview(bytes(f)) for f in frames]))
             case Sync(token, files):
                 self.cluster.after(DISK_MS, partial(self.sync, token, files))
-            case SyncFolders(token, paths):
-                self.cluster.after(DISK_MS, partial(self.sync_folders, token, paths))
+            case SyncFolders():
+                self.cluster.after(DISK_MS, partial(self.sync_folders, effect))
             case Replace(token, path, content):
                 self.cluster.after(DISK_MS, partial(self.replace, token, path, content))
             case Examine(token, stretch):
@@ -144,11 +145,10 @@ class Process:
                 file.sync()
             self.give("synced", token)
 
-    def sync_folders(self, token, paths):
+    def sync_folders(self, effect):
         if self.alive:
-            for path in paths:
-                self.disk.sync_folder(path)
-            self.give("synced", token)
+            sync_folders(self.disk, effect)
+            self.give("synced", effect.token)
 
     def replace(self, token, path, content):
         if self.alive:

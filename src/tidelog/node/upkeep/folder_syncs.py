@@ -19,13 +19,15 @@ Then = Callable[[ErrorCode], None]
 
 
 class _Sync(NamedTuple):
-    """`doomed`: what is to be removed once it is done. `forgotten`: then the checkpoints are written without it."""
+    """`doomed`: what is to be removed once it is done. `forgotten`: then the checkpoints are written without it.
+    `reused`: replicas that must not inherit the offsets that checkpoints have at their paths."""
 
     token: int
     folders: list[str]
     waiting: list[Then]
     doomed: list[str]
     forgotten: bool
+    reused: list[str]
 
 
 class FolderSyncs:
@@ -55,12 +57,14 @@ class FolderSyncs:
         if not self._waiting or self._under_way is not None:
             return
         replicas = self._replicas
-        changes = replicas.doomed[:], replicas.forgotten
+        changes = replicas.doomed[:], replicas.forgotten, sorted(replicas.reused)
         self._under_way = _Sync(next(self._tokens), sorted(replicas.unsynced), self._waiting, *changes)
         self._waiting, replicas.forgotten = [], False
         replicas.unsynced.clear()
         replicas.doomed.clear()
-        self._effects.append(SyncFolders(self._under_way.token, self._under_way.folders))
+        replicas.reused.clear()
+        begun = self._under_way
+        self._effects.append(SyncFolders(begun.token, begun.folders, begun.reused))
 
     def synced(self, token: int) -> None:
         done = self._end(token)
@@ -78,6 +82,7 @@ class FolderSyncs:
         if done is not None:
             self._replicas.unsynced.update(set(done.folders).intersection(self._replicas.live_folders))
             self._replicas.doomed[:0] = done.doomed
+            self._replicas.reused.update(self._replicas.among_live(done.reused))
             self._replicas.forgotten = self._replicas.forgotten or done.forgotten
             self._waiting[:0] = [partial(_refuse, then) for then in done.waiting]
             self._begin()

@@ -223,6 +223,7 @@ class Relocations:
         self._moves.pop(name, None)
         self.alarm.set(self.next_deadline)
         self._replicas.futures.pop(name, None)
+        self._replicas.stale.add(f"{move.folder}/{name}")
         try:
             doomed = move.copy.retire(f"{name}.{move.mark}{FUTURE}{DELETING}")
         except (DiskFailed, FileNotFoundError):

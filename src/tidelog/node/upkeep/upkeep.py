@@ -161,8 +161,9 @@ class Jobs:
 
     def note_truncation(self) -> None:
         """Offsets went back, or their topic is gone and there may be another one of its name: a crash must not make
-        them believed where they were. Of these, a log's start is the worst: what ends below it is dropped. With many
-        replicas each checkpoint is a turn of its own; one that is waiting already is written once."""
+        them believed where they were. Of these, a log's start is the worst: what ends below it is dropped, so they are
+        written at once; few logs have one. With many replicas each of the other checkpoints is a turn of its own; one
+        that is waiting already is written once."""
         self._replicas.truncated = False
         for name, content_of in (
             (checkpoints.RECOVERY_POINTS, self._replicas.recovery_points),
@@ -173,16 +174,20 @@ class Jobs:
             self._rewritten.setdefault(name, content_of)
         if len(self._replicas) <= SLICE // len(self._rewritten):
             self._rewrite_next(0)
+        else:
+            self._rewrite(checkpoints.START_OFFSETS)
         self.alarm.set(self.next_deadline)
 
     def _rewrite_next(self, looked_at: int) -> int:
         while self._rewritten and looked_at < SLICE:
-            name = next(iter(self._rewritten))
-            content_of = self._rewritten.pop(name)
-            for folder in self._replicas.live_folders:
-                self._write(folder, name, content_of)
+            self._rewrite(next(iter(self._rewritten)))
             looked_at += len(self._replicas)
         return looked_at
+
+    def _rewrite(self, name: str) -> None:
+        content_of = self._rewritten.pop(name)
+        for folder in self._replicas.live_folders:
+            self._write(folder, name, content_of)
 
     def _expire(self) -> Steps:
         for partitions in self._sliced():
