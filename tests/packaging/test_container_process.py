@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tests.cli.commands import PATIENCE_S, line_with
+from tests.cli.commands import PATIENCE_S
+from tests.output import line_with
 from tidelog.config import properties
 
 PACKAGING = Path(__file__).parents[2] / "packaging" / "docker"

@@ -228,10 +228,10 @@ def answered_partition(response: Message) -> Any:
     return topics[0].partitions[0]
 
 
-def is_of_leader(response: Message) -> bool:
-    """Whether the answer to a fetch is one that only a leader gives."""
+def is_of_leader(response: Message, asker: int) -> bool:
+    """Whether the answer to a fetch is one that only a leader gives, and that it is another node than who asked."""
     partition = answered_partition(response)
-    return partition is not None and partition.error_code == ErrorCode.NONE
+    return partition is not None and partition.error_code == ErrorCode.NONE and standing_of(partition).leader != asker
 
 
 def standing_of(partition: Any) -> LeaderAndEpoch:

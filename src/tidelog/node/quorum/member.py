@@ -223,7 +223,12 @@ class QuorumMember:
             self._effects.append(Event("quorum.denied", {"reason": reason}, level="error"))
         if response is not None:
             self._is_denied = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        if owner == FETCHES and response is not None and is_of_leader(response) and self.machine.is_synced:
+        if (
+            owner == FETCHES
+            and response is not None
+            and is_of_leader(response, self._broker_id)
+            and self.machine.is_synced
+        ):
             self._heard(now)  # while the disk hangs, this node learns nothing
         for place in getattr(response, "node_endpoints", ()):
             self._named = {place.node_id: controller_endpoint(self.setup.listener, place.host, place.port)}
