@@ -72,7 +72,7 @@ def _defaults(brokers: int) -> dict[str, str]:
 
 
 def _run(supervisor: Supervisor, started: Callable[[], None], console_port: int | None) -> int:
-    with _stop_signals() as wake_fd:
+    with stop_signals() as wake_fd:
         try:
             if control_socket.is_served(supervisor.folder):
                 raise NotReady(_already_running(supervisor.folder))
@@ -202,18 +202,17 @@ def _in_background(run: Callable[[Callable[[], None]], int], log: Path) -> int:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[int]:
+def stop_signals() -> Iterator[int]:
     """A descriptor that becomes readable when the process is asked to stop."""
     read_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
-
-    def on_signal(*_: object) -> None:
-        os.write(write_fd, b"x")
-
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    # The interpreter itself writes to it: a handler in Python runs only once the system call that follows has ended.
+    former = signal.set_wakeup_fd(write_fd)
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield read_fd
     finally:
+        signal.set_wakeup_fd(former)
         for number, handler in before.items():
             signal.signal(number, handler)
         os.close(read_fd)
