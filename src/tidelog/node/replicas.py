@@ -336,6 +336,8 @@ class HeldReplicas:
             raise DiskFailed(failure.folder, failure.reason) from failure
         log.producers, log.cleaned_to = old.producers, min(old.cleaned_to, log.log_end_offset)
         self._folders[name], partition.log = folder, log
+        # A copy of an earlier life may begin where that had deleted records, which this one has not heard of yet.
+        partition.high_watermark = max(partition.high_watermark, log.log_start_offset)
         self._in_order = {}
         self.stale.discard(own)
         self.stale.add(f"{before}/{name}")
