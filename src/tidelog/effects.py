@@ -4,7 +4,7 @@ Nothing here is carried out by the core. A world (`shell` or `sim`) carries an e
 of the node that names the effect's token.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -229,6 +229,14 @@ class PeerRequest(NamedTuple):
     token: int
 
 
+class DropChannels(NamedTuple):
+    """The broker's process is gone, or another one has its number: close the channels to it of these owners, by default
+    of all. No answer will come, and a host that lost its power refuses nothing. The node carries it out."""
+
+    broker: int
+    owners: Collection[str] | None = None
+
+
 class Reply(NamedTuple):
     """The deferred answer to the request that was handed down with this token."""
 
@@ -268,6 +276,7 @@ Effect = (
     | Stop
     | Event
     | PeerRequest
+    | DropChannels
     | Reply
     | Append
 )

@@ -13,7 +13,7 @@ from tidelog.controller import tree
 from tidelog.controller.controller import Controller
 from tidelog.controller.features import SUPPORTED, founding
 from tidelog.controller.image import ClusterImage
-from tidelog.effects import Event, PeerRequest, Reply, Store
+from tidelog.effects import DropChannels, Event, PeerRequest, Reply, Store
 from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint, Time
 from tidelog.ports import Create, StoreResult
@@ -126,6 +126,8 @@ class FakeBroker:
                     self.cluster.replies[token] = response
                 case Event():
                     self.cluster.events.append(effect)
+                case DropChannels():
+                    pass
                 case _:
                     raise AssertionError(effect)
 

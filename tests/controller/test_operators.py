@@ -2,15 +2,29 @@
 that is silent for a while."""
 
 import json
+from collections import deque
 
 import pytest
 
 from tests.controller.fake_cluster import FakeCluster
 from tidelog.controller import tree
+from tidelog.controller.journal import CHUNK
 from tidelog.effects import Reply
 from tidelog.errors import ErrorCode
 from tidelog.ports import Create, Delete
 from tidelog.wire.messages.topics.topic_changes import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+
+
+class Sized(deque):
+    """Lists of operations to come, and how long each one was."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def append(self, item):
+        self.sizes.append(len(item[3]))
+        super().append(item)
 
 
 @pytest.fixture
@@ -76,6 +90,14 @@ def test_a_mark_deletes_the_topic(cluster):
 def test_a_mark_of_no_topic_goes(cluster):
     cluster.by_hand(Create(tree.delete_path("none")))
     assert tree.delete_path("none") not in cluster.tree.nodes
+
+
+def test_many_marks_of_no_topic_go_in_lists_that_a_store_takes(cluster):
+    marks = [tree.delete_path(f"none{number}") for number in range(2 * CHUNK)]
+    cluster.stores = Sized()
+    cluster.by_hand(*map(Create, marks))
+    assert not set(marks) & set(cluster.tree.nodes)
+    assert max(cluster.stores.sizes) == CHUNK + 1, "with the check of the epoch"
 
 
 def test_a_mark_goes_where_topics_may_not_be_deleted():

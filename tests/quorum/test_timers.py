@@ -32,6 +32,22 @@ def test_an_answer_from_before_the_leader_resigned_does_not_bring_it_back():
     assert isinstance(one.quorum.state, Prospective)
 
 
+def test_an_observer_whose_loop_is_late_asks_at_the_first_input_whatever_that_is():
+    """An input that came before the clock's found a node to ask, asked nobody, and waited for its answer."""
+    one = One(disk=SimDisk([ROOT], Random(1)), voters=VoterSet(), me=ReplicaKey(7, b"seven" * 3 + b"7"))
+    one.settle()
+    while not one.quorum._retry_at:
+        one.wait(30)
+        for each in one.asked:
+            one.quorum.answered(each.token, None, at(one.now))
+        one.asked.clear()
+        one.take()
+    one.now = max(one.quorum.state.deadline, *one.quorum._retry_at.values()) + 1
+    one.quorum.synced(-1, at(one.now))
+    one.take()
+    assert one.asked
+
+
 def test_an_answer_to_a_later_request_proves_that_the_leader_is_there():
     (one,) = followers(2)
     one.quorum.gone(0, at(0))

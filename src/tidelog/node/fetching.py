@@ -11,7 +11,7 @@ from typing import Any
 
 from tidelog.alarms import NEVER, Alarm
 from tidelog.config.broker import BrokerConfig
-from tidelog.effects import UNATTENDED, Effect, Event, PeerRequest
+from tidelog.effects import Effect, Event, PeerRequest
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode
 from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_LEADER, Time, TopicPartition
@@ -33,6 +33,8 @@ from tidelog.wire.messages.records.fetch import (
 
 OWNER = "fetch"
 EPOCHS_OWNER = "epochs"
+END_OWNER = "fetch-end"
+"""Of requests that end a session, whose answers are ignored."""
 MIN_BACKOFF_MS = 20
 LARGEST_EPOCH = 2**31 - 1
 FINAL_EPOCH = -1
@@ -174,7 +176,7 @@ class Fetching:
         if fetcher.session:
             state = ReplicaState(replica_id=self._broker_id, replica_epoch=self.broker_epoch)
             end = FetchRequest(replica_state=state, session_id=fetcher.session, session_epoch=FINAL_EPOCH)
-            self._effects.append(PeerRequest(fetcher.leader, end, UNATTENDED, 0))
+            self._effects.append(PeerRequest(fetcher.leader, end, END_OWNER, 0))
 
     def _end_backoff(self, fetcher: Fetcher, now: int) -> None:
         for name in [name for name, until in fetcher.backing_off.items() if until <= now]:

@@ -21,6 +21,7 @@ from tidelog.effects import (
     UNATTENDED,
     Append,
     Close,
+    DropChannels,
     Effect,
     Event,
     PeerRequest,
@@ -40,10 +41,7 @@ from tidelog.node.purgatory import DirtyPartitions, Purgatory
 from tidelog.node.quorum.member import FETCH_VERSION as METADATA_FETCH_VERSION
 from tidelog.node.quorum.member import FIRST_TOKEN as FIRST_QUORUM_TOKEN
 from tidelog.node.quorum.member import OWNERS as QUORUM_OWNERS
-from tidelog.node.quorum.member import (
-    PROBES,
-    QuorumMember,
-)
+from tidelog.node.quorum.member import PROBES, QuorumMember
 from tidelog.node.quorum.notices import Changed, LeaderLost, LeadershipChanged, Result, SessionLost, SessionStarted
 from tidelog.node.quorum.setup import QuorumSetup
 from tidelog.node.security.authentication import sasl_logins
@@ -63,6 +61,10 @@ RETRIED_WITH_NEXT_CONTROLLER = (FORWARDING, isr_proposals.OWNER, Stopping.OWNER)
 """Owners whose requests another controller can answer."""
 TO_CONTROLLER = frozenset({*RETRIED_WITH_NEXT_CONTROLLER, UNATTENDED})
 """The owners whose requests a listener for controllers serves; a fetch waits until the broker is registered."""
+
+
+OF_OFFICE = (CONTROLLER_OWNER, PROBES)
+"""Owners whose requests only the leader of the quorum sends."""
 
 
 class Node:
@@ -175,6 +177,7 @@ class Node:
             integrity.OWNER: broker.integrity.answered,
             large_requests.OWNER: self.dispatch.part_answered,
             Stopping.OWNER: lambda _, answer: self.stopping.answered(answer, self.now),
+            fetching.END_OWNER: lambda _token, _answer: None,
             UNATTENDED: lambda _token, _answer: None,
             **({} if quorum is None else {owner: partial(self._of_quorum, quorum, owner) for owner in QUORUM_OWNERS}),
         }
@@ -417,6 +420,8 @@ class Node:
                 case Result(token, result):
                     self.store.result(token, result)
                 case LeadershipChanged(epoch):
+                    if epoch == NO_OFFICE:  # its next term must not find channels to where a broker was before
+                        self.peers.drop_all(OF_OFFICE)
                     self._effects.extend(controller.take_office(epoch, self.now))
         if quorum.office == controller.refused_office != NO_OFFICE:
             quorum.resign(self.now)
@@ -436,6 +441,8 @@ class Node:
                 self.dispatch.reply(effect.token, effect.response)
             elif isinstance(effect, PeerRequest):
                 self._send_request(effect)
+            elif isinstance(effect, DropChannels):
+                self.peers.drop(effect.broker, of=effect.owners)
             elif isinstance(effect, Append):
                 self._append(effect)
             elif isinstance(effect, Store):

@@ -285,6 +285,11 @@ class Peers:
             if channel.target == target and (of is None or channel.owner in of):
                 self.close(channel.connection, "the broker is gone")
 
+    def drop_all(self, of: Collection[str]) -> None:
+        """These owners need nothing from any broker any more."""
+        for target in {target for target, _ in self._channels}:
+            self.drop(target, of=of)
+
     def wake(self, now: Time) -> None:
         """Close channels whose oldest request is overdue: the broker hangs."""
         for channel in list(self._by_connection.values()):

@@ -189,7 +189,6 @@ class Quorum(Following):
 
     def wake(self, now: Time) -> None:
         """Time passed."""
-        self._retry_at = {about: at for about, at in self._retry_at.items() if at > now.mono}
         self._act(now)
 
     def gone(self, node: int, now: Time) -> None:
@@ -256,6 +255,8 @@ class Quorum(Following):
     # What the present state does, until it waits for something
 
     def _act(self, now: Time) -> None:
+        if self._retry_at:  # whatever the input is: on a late loop it may come before `wake`
+            self._retry_at = {about: at for about, at in self._retry_at.items() if at > now.mono}
         before = None
         while before is not self.state:
             before = self.state

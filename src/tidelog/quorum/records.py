@@ -96,8 +96,7 @@ def encode(record: TreeRecord | SnapshotRecord | FeatureLevelRecord | UserScramC
     """The value of a record in the log or in a snapshot. RecordTooLarge if the log would refuse the changes."""
     message = _message(record)
     value = _FRAMES[type(message)] + codec.encode(message, 0)
-    if isinstance(record, TreeChanges | SessionOpened):
-        _check_size(len(record.changes), len(value))
+    check_size(record, len(value))
     return value
 
 
@@ -123,8 +122,11 @@ def _frame(value: Buffer) -> tuple[int, int]:
     return kind, position
 
 
-def _check_size(changes: int, size: int) -> None:
-    if changes > MOST_CHANGES:
+def check_size(record: Decoded, size: int) -> None:
+    """RecordTooLarge if the log refuses a list of so many changes, or so many bytes."""
+    if not isinstance(record, TreeChanges | SessionOpened):
+        return
+    if (changes := len(record.changes)) > MOST_CHANGES:
         raise RecordTooLarge(f"{changes} changes of the metadata at once; at most {MOST_CHANGES} are possible")
     if size > MOST_BYTES:
         raise RecordTooLarge(f"{size} bytes of metadata changes at once; at most {MOST_BYTES} are possible")

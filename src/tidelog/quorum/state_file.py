@@ -9,8 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from crc32c import crc32c
-
+from tidelog.checksums import crc32c
 from tidelog.errors import CorruptLog
 from tidelog.model import NO_ID, NO_LEADER, id_bytes, id_text
 from tidelog.ports import Disk

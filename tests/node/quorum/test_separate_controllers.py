@@ -5,6 +5,7 @@ import pytest
 from tests.node.quorum.quorum_cluster import QuorumCluster
 from tests.node.quorum.test_kraft_version import ask
 from tidelog.effects import PeerRequest
+from tidelog.node import fetching
 from tidelog.node.peers import Answer
 from tidelog.wire.messages.configs.incremental_alter_configs import (
     AlterableConfig,
@@ -56,8 +57,9 @@ def test_requests_for_the_controller_reach_it_over_its_own_listener(cluster):
 def test_only_requests_for_the_controller_go_to_a_listener_of_controllers(cluster):
     """A broker that is not registered has no other place yet: fetches from it wait."""
     node, peers = cluster.nodes[3], cluster.nodes[3].peers
-    peers.send(PeerRequest(0, FetchRequest(replica_id=3), "fetch", 7), None, node.now.mono)
-    assert peers.answers.pop() == Answer("fetch", 7, None)
+    for owner in (fetching.OWNER, fetching.EPOCHS_OWNER, fetching.END_OWNER):
+        peers.send(PeerRequest(0, FetchRequest(replica_id=3), owner, 7), None, node.now.mono)
+        assert peers.answers.pop() == Answer(owner, 7, None)
     assert node.broker.controller.leader_id in CONTROLLERS
     peers.send(PeerRequest(0, MetadataRequest(), "forward", 8), 12, node.now.mono)
     assert not peers.answers

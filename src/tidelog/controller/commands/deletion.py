@@ -231,4 +231,4 @@ def delete_as_written(term: ControllerTerm, deletions: Deletions) -> Steps[None]
             continue
         term.report("topic.deleting", topic=topic.name, topic_id=id_text(topic.id))
         yield from deletions.begin(term, topic)
-    yield void
+    yield from submit([each] for each in void)

@@ -18,6 +18,7 @@ from tidelog.controller.journal import Slices, Steps, chunks
 from tidelog.controller.leaders import Life
 from tidelog.controller.pushes import ROLES_A_COUNT
 from tidelog.controller.state import LiveBroker, Partition
+from tidelog.effects import DropChannels
 from tidelog.errors import ErrorCode
 from tidelog.ports import Children, Delete, Node, Read
 from tidelog.wire.messages.cluster.brokers import (
@@ -76,6 +77,7 @@ def notice_brokers(term: ControllerTerm, logs: LogEnds) -> Steps[set[int]]:
         return came
     for id_ in sorted(gone):
         term.report("broker.gone", broker=id_, epoch=known[id_].epoch)
+        term.effects.append(DropChannels(id_))
     adopt(term, found)
     for id_ in sorted(came):
         term.report("broker.registered", broker=id_, epoch=found[id_].epoch, clean=found[id_].registration.clean_epoch)

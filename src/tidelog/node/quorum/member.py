@@ -14,7 +14,7 @@ from tidelog.alarms import Alarm
 from tidelog.controller import tree
 from tidelog.controller.controller import NO_OFFICE
 from tidelog.controller.tree import Registration
-from tidelog.effects import Effect, Event, PeerRequest, Replace, Reply, Stop, Store, Sync
+from tidelog.effects import DropChannels, Effect, Event, PeerRequest, Replace, Reply, Stop, Store, Sync
 from tidelog.errors import ApiError, CorruptLog, DiskFailed, ErrorCode, ProtocolViolation
 from tidelog.model import NO_LEADER, Endpoint, Time, earliest, is_any_address
 from tidelog.node.quorum.local_tree import LocalTree, Outcome
@@ -33,6 +33,7 @@ from tidelog.quorum.records import (
     SessionEnded,
     SessionOpened,
     TreeChanges,
+    check_size,
     decode,
 )
 from tidelog.quorum.replica import Replica, config_of
@@ -452,6 +453,7 @@ class QuorumMember:
         match record:
             case SessionOpened() if applied.verdict == "ok" and offset in self.local.tree.sessions:
                 self._office.opened(offset, record, now.mono)
+                self._effects.append(DropChannels(record.broker_id, (PROBES,)))  # they ask for the one before
             case SessionEnded(session):
                 self._office.ended(session)
         self.notices += self._session.applied(record, applied)
@@ -499,10 +501,10 @@ class QuorumMember:
         if self._office.epoch == NO_OFFICE or request.leader_epoch != self._office.epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         try:
-            kinds = {type(decode(value)) for value in request.values}
-        except ProtocolViolation:
+            is_valid = all(_is_of_node(value) for value in request.values)
+        except (ProtocolViolation, RecordTooLarge):
             return ErrorCode.INVALID_REQUEST
-        return ErrorCode.NONE if kinds <= {TreeChanges, SessionOpened, SessionEnded} else ErrorCode.INVALID_REQUEST
+        return ErrorCode.NONE if is_valid else ErrorCode.INVALID_REQUEST
 
     # Leading
 
@@ -544,6 +546,13 @@ class QuorumMember:
         if self._is_silent:
             self._is_silent = False
             self.notices.append(Changed(tree.CONTROLLER))
+
+
+def _is_of_node(value: bytes) -> bool:
+    """Whether a node may write such a record. ProtocolViolation or RecordTooLarge if the log would not have it."""
+    record = decode(value)
+    check_size(record, len(value))
+    return isinstance(record, TreeChanges | SessionOpened | SessionEnded)
 
 
 def _probe() -> ApiVersionsRequest:
