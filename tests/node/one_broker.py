@@ -131,7 +131,7 @@ class OneBroker:
                 self._carry_out(self.node.examined(token, examine(stretch), self.now))
                 continue
             if self.syncs_folders and self.folder_syncs:
-                self._carry_out(self._sync_folders())
+                self._carry_out(self._sync_folder(self.folder_syncs.popleft()))
             if self.store_answers and self.stores:
                 store = self.stores.popleft()
                 self._carry_out(self.node.store_result(store.token, self.session.apply(store.operations), self.now))
@@ -141,18 +141,19 @@ class OneBroker:
         stores = self.store_answers and self.stores
         return stores or self.examinations or (self.syncs_folders and self.folder_syncs)
 
-    def _sync_folders(self):
-        """Carry out the oldest fsync of folders; the effects of the node."""
-        sync = self.folder_syncs.popleft()
+    def _sync_folder(self, sync):
+        """Carry out the fsync of a folder; the effects of the node."""
         try:
             sync_folders(self.disk, sync)
         except DiskFailed as failure:
             return self.node.disk_failed(sync.token, failure.folder, failure.reason, self.now)
         return self.node.synced(sync.token, self.now)
 
-    def synced_folders(self):
-        """The oldest fsync of folders under way is done."""
-        self._carry_out(self._sync_folders())
+    def synced_folders(self, folder=None):
+        """The fsync of this folder that is under way is done, or the oldest one."""
+        sync = next(each for each in self.folder_syncs if folder in (None, *each.paths))
+        self.folder_syncs.remove(sync)
+        self._carry_out(self._sync_folder(sync))
         self.give("wake")
 
     def _deliver_again(self):

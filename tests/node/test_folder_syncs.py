@@ -1,9 +1,17 @@
 """Replicas are created and deleted durably, and the fsyncs of their folders do not hold the event loop."""
 
-from tests.node.one_broker import TOPIC_ID, OneBroker
+from tests.node.one_broker import CONTROLLER, TOPIC, TOPIC_ID, OneBroker
 from tidelog.errors import ErrorCode
 from tidelog.partition.leader import Leader
 from tidelog.sim.faults import Fault
+from tidelog.wire.messages.cluster.controller_pushes import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
 
 ALONE = {"isr": (0,), "replicas": (0,)}
 
@@ -36,16 +44,18 @@ def test_a_replica_leads_once_its_folder_is_durable():
     assert broker.partition().epoch == 1
 
 
-def test_what_came_later_counts_and_waits_for_the_same_replicas():
+def test_what_came_later_counts_and_waits_for_its_own_replicas():
     broker = slow()
     first, second = broker.lead(**ALONE), broker.lead(**ALONE, epoch=1)
+    assert second not in broker.answers, "its replica is not durable yet"
     other = broker.lead(**ALONE, index=1)
     assert len(broker.folder_syncs) == 1, "one at a time"
     broker.synced_folders()
     assert code_of(broker, first) == ErrorCode.STALE_CONTROLLER_EPOCH
-    assert second not in broker.answers
-    broker.synced_folders()
     assert code_of(broker, second) == ErrorCode.STALE_CONTROLLER_EPOCH, "the third is newer"
+    assert other not in broker.answers, "it was created after this fsync began"
+    assert not isinstance(broker.partition(1).role, Leader)
+    broker.synced_folders()
     assert code_of(broker, other) == 0
     assert not broker.folder_syncs
     assert [isinstance(broker.partition(index).role, Leader) for index in (0, 1)] == [False, True]
@@ -107,15 +117,89 @@ def test_a_folder_that_fails_takes_only_its_own_replicas():
     assert code_of(broker, numbers[1]) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_sync_that_fails_in_one_folder_is_repeated_for_the_other():
+def test_an_election_does_not_wait_for_a_disk_that_hangs():
+    broker = slow(folders=("/a", "/b"))
+    for index, folder in enumerate(("/a", "/b")):
+        broker.lead(**ALONE, index=index)
+        broker.synced_folders(folder)
+    broker.lead(**ALONE, index=2)
+    broker.synced_folders("/a")
+    hung = broker.lead(**ALONE, index=3)
+    assert [sync.paths for sync in broker.folder_syncs] == [["/b"]]
+    numbers = [broker.lead(**ALONE, index=index, epoch=1) for index in (0, 1)]
+    assert [broker.partition(index).epoch for index in (0, 1)] == [1, 1], "they were durable before"
+    numbers.append(broker.lead(**ALONE, index=4))
+    broker.synced_folders("/a")
+    assert isinstance(broker.partition(4).role, Leader), "each folder has its own fsync"
+    again = both(broker, 3, 0)
+    assert broker.partition().epoch == 2, "the controller repeats what hangs together with what came since"
+    assert not isinstance(broker.partition(3).role, Leader)
+    assert again not in broker.answers
+    broker.synced_folders("/b")
+    assert code_of(broker, hung) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert [code_of(broker, number) for number in numbers] == [0, 0, 0], "a connection's answers keep their order"
+    assert [e.error_code for e in broker.answers[again].topics[0].partition_errors] == [0, 0]
+    assert isinstance(broker.partition(3).role, Leader)
+
+
+def both(broker, *indexes):
+    """The number of one request by which the broker leads several partitions in epoch 2."""
+    states = [
+        LeaderAndIsrPartitionState(partition_index=index, leader=0, leader_epoch=2, isr=[0], replicas=[0])
+        for index in indexes
+    ]
+    topics = [LeaderAndIsrTopicState(topic_name=TOPIC, topic_id=TOPIC_ID, partition_states=states)]
+    return broker.send(LeaderAndIsrRequest(controller_id=1, controller_epoch=1, topic_states=topics), CONTROLLER)
+
+
+def test_a_replica_waits_until_its_predecessor_in_another_folder_is_gone():
+    broker = slow(folders=("/a", "/b"))
+    for index, folder in enumerate(("/a", "/b", "/a")):
+        broker.lead(**ALONE, index=index)
+        broker.synced_folders(folder)
+    broker.begin_delete()
+    broker.begin_delete(index=2)
+    broker.node.replicas.preferred[broker.name(2)] = "/b"
+    number = broker.lead(**ALONE, index=2, topic_id=b"another topic...")
+    broker.synced_folders("/b")
+    assert number not in broker.answers, "a power loss could bring the one in /a back beside it"
+    broker.synced_folders("/a")
+    assert number not in broker.answers, "this fsync began before that deletion"
+    broker.synced_folders("/a")
+    assert code_of(broker, number) == 0
+
+
+def test_a_folder_that_fails_refuses_only_the_deletions_in_it():
+    broker = slow(folders=("/a", "/b"))
+    for index, folder in enumerate(("/a", "/b")):
+        broker.lead(**ALONE, index=index)
+        broker.synced_folders(folder)
+    number = stop(broker, 0, 1, 7)
+    broker.synced_folders("/a")
+    assert number not in broker.answers
+    broker.disk.faults.append(Fault("sync", "/b"))
+    broker.synced_folders("/b")
+    refused = [0, ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    assert [error.error_code for error in broker.answers[number].partition_errors] == refused, "7 is nowhere"
+    assert broker.removed == [f"/a/t-0.{TOPIC_ID.hex()}-delete"]
+    assert "/a/t-0" not in broker.disk.durable
+
+
+def stop(broker, *indexes):
+    """The number of one request that deletes several partitions."""
+    states = [
+        StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True) for index in indexes
+    ]
+    topics = [StopReplicaTopicState(topic_name=TOPIC, partition_states=states, topic_id=TOPIC_ID)]
+    return broker.send(StopReplicaRequest(controller_id=1, controller_epoch=1, topic_states=topics), CONTROLLER)
+
+
+def test_what_a_life_before_deleted_is_made_durable_in_every_folder_once():
     broker = slow(folders=("/a", "/b"))
     broker.lead(**ALONE)
-    broker.synced_folders()
-    broker.disk.faults.append(Fault("sync", "/a"))
+    broker.synced_folders("/a")
+    broker.disk.faults.append(Fault("sync", "/b"))
     number = broker.begin_delete(index=7)
-    assert broker.folder_syncs[0].paths == ["/a", "/b"]
-    broker.synced_folders()
-    assert number not in broker.answers
-    assert broker.folder_syncs[0].paths == ["/b"]
+    assert [sync.paths for sync in broker.folder_syncs] == [["/b"]], "the fsync of /a came later than that life"
     broker.synced_folders()
     assert [error.error_code for error in broker.answers[number].partition_errors] == [ErrorCode.KAFKA_STORAGE_ERROR]

@@ -288,9 +288,14 @@ class Broker(Protocol):
         self, partition: TopicPartition, topic_id: bytes, leader_epoch: int, *, delete: bool
     ) -> ErrorCode: ...
 
-    def answer_when_durable(self, context: "Context", answer: Callable[[ErrorCode], Any]) -> Pending:
-        """Answer with the result of `answer` once deletions of replicas are durable: a power loss could bring them back
-        unnoticed. KAFKA_STORAGE_ERROR if a folder failed."""
+    def answer_when_durable(
+        self,
+        context: "Context",
+        partitions: Collection[TopicPartition],
+        answer: Callable[[Collection[TopicPartition]], Any],
+    ) -> Pending:
+        """Answer with the result of `answer` once deletions of these replicas are durable: a power loss could bring
+        them back unnoticed. It gets those whose folder failed."""
 
     def apply_metadata(self, request: UpdateMetadataRequest, now: Time) -> None: ...
 

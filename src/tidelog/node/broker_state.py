@@ -367,8 +367,16 @@ class BrokerState:
     def stop_replica(self, partition: TopicPartition, topic_id: bytes, leader_epoch: int, *, delete: bool) -> ErrorCode:
         return self.assignments.stop(partition, leader_epoch, delete=delete, topic_id=topic_id)
 
-    def answer_when_durable(self, context: Context, answer: Callable[[ErrorCode], Any]) -> Pending:
-        self.assignments.folder_syncs.when_durable(lambda code: self.effects.append(Reply(context.token, answer(code))))
+    def answer_when_durable(
+        self,
+        context: Context,
+        partitions: Collection[TopicPartition],
+        answer: Callable[[Collection[TopicPartition]], Any],
+    ) -> Pending:
+        def durable(failed: Collection[TopicPartition]) -> None:
+            self.effects.append(Reply(context.token, answer(failed)))
+
+        self.assignments.folder_syncs.when_durable(partitions, durable)
         return PENDING
 
     def apply_metadata(self, request: UpdateMetadataRequest, now: Time) -> None:

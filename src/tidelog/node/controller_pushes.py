@@ -11,7 +11,8 @@ a push of the new one has arrived.
 `Assignments` carries out LeaderAndIsr and StopReplica.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from tidelog.api.context import Push
 from tidelog.controller import tree
@@ -87,6 +88,14 @@ DELETE_EPOCH = -2
 """StopReplica's leader epoch for a deletion that is valid in any epoch."""
 
 
+class _Role(NamedTuple):
+    """A role of a replica that is here, and where the answer has its code."""
+
+    partition: Partition
+    state: LeaderAndIsrPartitionState
+    error: LeaderAndIsrPartitionError
+
+
 class Assignments:
     """`on_role` is called with every replica whose role or epoch changed, and with those that were stopped (no
     role)."""
@@ -119,9 +128,10 @@ class Assignments:
     def apply(
         self, request: LeaderAndIsrRequest, token: int, now: Callable[[], Time], refusal: Callable[[], ErrorCode]
     ) -> None:
-        """Read the configuration of topics that are new here, create their replicas, make them durable, then lead and
-        follow, and answer. A newer push may come in between and delete them, or the broker may register anew: `refusal`
-        checks that again."""
+        """Read the configuration of topics that are new here, create their replicas, lead and follow, and answer. A
+        replica that is not durable yet gets its role once it is; the others do not wait for it, because its disk may
+        hang. A newer push may come in between and delete replicas, or the broker may register anew: `refusal` checks
+        that again."""
         unread = [
             tree.topic_config_path(topic.topic_name)
             for topic in request.topic_states
@@ -133,39 +143,39 @@ class Assignments:
             if code:
                 self._effects.append(Reply(token, LeaderAndIsrResponse(error_code=code)))
                 return
-            created = [
-                [self._create(topic, state, now()) for state in topic.partition_states]
-                for topic in request.topic_states
-            ]
-            self.folder_syncs.when_durable(lambda _code: durable(created))
+            response, roles = self._created(request, now())
+            late = []
+            for role in roles:
+                if self.folder_syncs.is_durable(role.partition.name):
+                    role.error.error_code = self._assign(role.partition, role.state, now())
+                else:
+                    late.append(role)
 
-        def durable(created: Sequence[Sequence[Partition | ErrorCode]]) -> None:
-            code = refusal()
-            response = LeaderAndIsrResponse(error_code=code) if code else self._apply(request, created, now())
-            self._effects.append(Reply(token, response))
+            def durable(_failed: Collection[TopicPartition]) -> None:
+                code = refusal()
+                for role in late if not code else ():
+                    role.error.error_code = self._assign(role.partition, role.state, now())
+                self._effects.append(Reply(token, LeaderAndIsrResponse(error_code=code) if code else response))
+
+            self.folder_syncs.when_durable([role.partition.name for role in late], durable)
 
         self._mirror.read(unread, read)
 
-    def _apply(
-        self, request: LeaderAndIsrRequest, created: Sequence[Sequence[Partition | ErrorCode]], now: Time
-    ) -> LeaderAndIsrResponse:
-        return LeaderAndIsrResponse(
-            topics=[
-                LeaderAndIsrTopicError(
-                    topic_id=topic.topic_id,
-                    partition_errors=[
-                        LeaderAndIsrPartitionError(
-                            partition_index=state.partition_index,
-                            error_code=self._assign(partition, state, now)
-                            if isinstance(partition, Partition)
-                            else partition,
-                        )
-                        for state, partition in zip(topic.partition_states, partitions, strict=True)
-                    ],
-                )
-                for topic, partitions in zip(request.topic_states, created, strict=True)
-            ]
-        )
+    def _created(self, request: LeaderAndIsrRequest, now: Time) -> tuple[LeaderAndIsrResponse, list[_Role]]:
+        """Create the replicas that are new here; the answer, and the roles whose codes it still lacks."""
+        response, roles = LeaderAndIsrResponse(topics=[]), []
+        for topic in request.topic_states:
+            errors = LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=[])
+            response.topics.append(errors)
+            for state in topic.partition_states:
+                error = LeaderAndIsrPartitionError(partition_index=state.partition_index)
+                errors.partition_errors.append(error)
+                found = self._create(topic, state, now)
+                if isinstance(found, Partition):
+                    roles.append(_Role(found, state, error))
+                else:
+                    error.error_code = found
+        return response, roles
 
     def _create(
         self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState, now: Time
@@ -260,6 +270,7 @@ class Assignments:
     def delete_stray_replicas(self, unknown_topics: Collection[Partition]) -> None:
         """Delete the replicas that were moved elsewhere while this broker was away: a newer state than their own
         assigns the partition to others. Replicas of `unknown_topics` are stopped, but their files stay."""
+        deleted = []
         for partition in self._replicas:
             topic = self._image.topic_by_id(partition.log.topic_id)
             assigned = topic.partitions.get(partition.name.partition) if topic is not None else None
@@ -267,10 +278,11 @@ class Assignments:
                 continue
             if (assigned.leader_epoch, assigned.partition_epoch) > (partition.epoch, partition.partition_epoch):
                 self.stop(partition.name, -1, delete=True)
+                deleted.append(partition.name)
         for partition in unknown_topics:
             if partition.role is not None and self._replicas.get(*partition.name) is partition:
                 self.stop(partition.name, -1, delete=False)
-        self.folder_syncs.when_durable(lambda _code: None)
+        self.folder_syncs.when_durable(deleted, lambda _failed: None)
 
     def stop(self, name: TopicPartition, leader_epoch: int, *, delete: bool, topic_id: bytes = NO_ID) -> ErrorCode:
         """Stop the replica, and delete it if `delete`. FENCED_LEADER_EPOCH for an epoch older than its own,

@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from tidelog.config.broker import BrokerConfig
@@ -41,6 +42,20 @@ MOST_STALE = 10_000
 """Names of former replicas that are remembered: more are taken out of the checkpoints."""
 
 
+@dataclass(slots=True)
+class FolderChanges:
+    """What was done in one log folder, and is not durable before an fsync of it. `names`: replicas that were created,
+    deleted or set aside. `doomed`: deleted replicas whose files are removed then. `forgotten`: whether one was deleted
+    or set aside, so that `HeldReplicas.truncated` follows then. `reused`: paths of `HeldReplicas.stale` that have
+    replicas again. Until their offsets are out of the checkpoints these must not serve: after a crash a log that ends
+    below the start of the former one would be emptied. `FolderSyncs` does that, too."""
+
+    names: set[TopicPartition] = field(default_factory=set)
+    doomed: list[str] = field(default_factory=list)
+    forgotten: bool = False
+    reused: list[str] = field(default_factory=list)
+
+
 class HeldReplicas:
     """All replicas, by name. `changed` collects the dirty ones, to answer the requests that wait for them."""
 
@@ -69,17 +84,12 @@ class HeldReplicas:
         after each deletion."""
         self._folders: dict[TopicPartition, str] = {}
         self._warm = Warm(OPEN_SEGMENTS)
-        self.unsynced: set[str] = set()
-        """Folders in which replicas were created or deleted; `FolderSyncs` makes that durable."""
-        self.doomed: list[str] = []
-        """Deleted replicas whose files are removed once that is durable."""
-        self.forgotten = False
-        """Whether a replica was deleted or set aside: `truncated` follows once that is durable."""
+        self.unsynced: dict[str, FolderChanges] = {}
+        """By folder, what was created and deleted there; `FolderSyncs` makes that durable."""
+        self.unsure = set(config.folders)
+        """Folders without an fsync in this life: what a life before deleted there may not be durable."""
         self.stale: set[str] = set()
         """Where replicas were whose offsets may still be in the checkpoints of their log directory (paths)."""
-        self.reused: set[str] = set()
-        """Paths of these that have replicas again. Until their offsets are out of the checkpoints these must not serve:
-        after a crash a log that ends below the start of the former one would be emptied. `FolderSyncs` does that."""
         self._corrupt: dict[TopicPartition, bytes] = {}
         """Replicas that cannot be opened, and their topics' ids: NO_ID where that is what was damaged."""
         self.truncated = False
@@ -238,11 +248,16 @@ class HeldReplicas:
         except DiskFull:
             self._disk.remove(path)
             raise
-        self.unsynced.add(folder)
+        changes = self._changes(folder)
+        changes.names.add(name)
         if path in self.stale:
             self.stale.remove(path)
-            self.reused.add(path)
+            changes.reused.append(path)
         return self._hold(log, folder, 0)
+
+    def _changes(self, folder: str) -> FolderChanges:
+        """What is noted of this folder."""
+        return self.unsynced.setdefault(folder, FolderChanges())
 
     def _set_aside(self, partition: Partition) -> None:
         """Another topic has its name now. Perhaps its own was deleted while this broker was away; perhaps the id in its
@@ -368,32 +383,37 @@ class HeldReplicas:
         deleted already, a previous life may not have made that durable."""
         partition = self._partitions.get(name)
         if partition is None:
-            self.unsynced.update(self.live_folders)
+            for folder in self.live_folders:
+                if folder in self.unsure:
+                    self._changes(folder).names.add(name)
             if self._corrupt.get(name) == NO_ID:  # whatever its topic was, it is gone
                 del self._corrupt[name]
             return
         folder = self._folders[name]
-        self._forget(partition)
+        changes = self._forget(partition)
         try:
             doomed = partition.log.retire(deleted_name(self._disk, folder, name, partition.log.topic_id))
         except DiskFull:  # another name takes room, too
             remove_replica(self._disk, partition.log.folder)
         else:
-            self.doomed.append(doomed)
+            changes.doomed.append(doomed)
 
-    def _forget(self, partition: Partition) -> None:
-        """It is not a replica of this broker any more; its files are still there."""
+    def _forget(self, partition: Partition) -> FolderChanges:
+        """It is not a replica of this broker any more; its files are still there. Returns what is noted of its
+        folder."""
         del self._partitions[partition.name]
         folder = self._folders.pop(partition.name)
-        self.unsynced.add(folder)
+        changes = self._changes(folder)
+        changes.names.add(partition.name)
+        changes.forgotten = True
         self.stale.add(f"{folder}/{partition.name}")
         if len(self.stale) > MOST_STALE:
-            self.reused |= self.stale
+            for path in self.among_live(self.stale):
+                self._changes(path.rpartition("/")[0]).reused.append(path)
             self.stale.clear()
         if folder in self._in_order:
             held = self._in_order[folder]
             del held[bisect_left(held, partition.name, key=attrgetter("name"))]
-        self.forgotten = True
         partition.role = None
         partition.mark_dirty()
         self.deleted.append(partition)
@@ -402,6 +422,7 @@ class HeldReplicas:
         if not self._held_of[topic_id]:
             del self._held_of[topic_id]
             self._ids.pop(topic_id, None)
+        return changes
 
     def disk_failed(self, failure: DiskFailed) -> None:
         """The disk failed in an operation of this broker."""

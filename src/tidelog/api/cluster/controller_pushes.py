@@ -3,6 +3,7 @@
 `check_controller` comes first in each: it refuses a push of an older controller, or one that a newer push overtook.
 """
 
+from collections.abc import Collection
 from functools import partial
 
 from tidelog.api.context import Context, Pending
@@ -46,12 +47,14 @@ def stop_replica(request: StopReplicaRequest, context: Context) -> StopReplicaRe
         for topic in request.topic_states
         for state in topic.partition_states
     ]
-    return context.broker.answer_when_durable(context, partial(_stopped, errors))
+    names = [TopicPartition(error.topic_name, error.partition_index) for error in errors]
+    return context.broker.answer_when_durable(context, names, partial(_stopped, errors))
 
 
-def _stopped(errors: list[StopReplicaPartitionError], code: ErrorCode) -> StopReplicaResponse:
+def _stopped(errors: list[StopReplicaPartitionError], failed: Collection[TopicPartition]) -> StopReplicaResponse:
     for error in errors:
-        error.error_code = error.error_code or code
+        if (error.topic_name, error.partition_index) in failed:
+            error.error_code = error.error_code or ErrorCode.KAFKA_STORAGE_ERROR
     return StopReplicaResponse(partition_errors=errors)
 
 

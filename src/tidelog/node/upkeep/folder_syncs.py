@@ -1,99 +1,114 @@
-"""fsyncs of the log folders after replicas were created or deleted: off the loop, one at a time.
+"""fsyncs of the log folders after replicas were created or deleted: off the loop, one at a time for each folder.
 
 A power loss could otherwise take a created replica that is in sync, or bring a deleted one back. An fsync takes
-milliseconds, or seconds where the disk is busy; whoever must wait for it registers a function meanwhile.
+milliseconds, or seconds where the disk is busy, or hangs with it. So whoever must wait registers a function meanwhile,
+and waits only for the folders that concern its own partitions.
 """
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
 from tidelog.effects import Effect, Remove, SyncFolders
-from tidelog.errors import ErrorCode
-from tidelog.node.replicas import HeldReplicas
+from tidelog.model import TopicPartition
+from tidelog.node.replicas import FolderChanges, HeldReplicas
 
 FIRST_TOKEN = 1 << 41
 
-Then = Callable[[ErrorCode], None]
+Then = Callable[[Collection[TopicPartition]], None]
+
+
+@dataclass(slots=True)
+class _Wait:
+    """For `syncs` fsyncs; `failed`: partitions of it that were in a folder whose fsync failed."""
+
+    then: Then
+    syncs: int = 0
+    failed: set[TopicPartition] = field(default_factory=set)
+
+
+_Waits = list[tuple[_Wait, list[TopicPartition]]]
+"""Who waits for one fsync, and for which partitions."""
 
 
 class _Sync(NamedTuple):
-    """`doomed`: what is to be removed once it is done. `forgotten`: then the checkpoints are written without it.
-    `reused`: replicas that must not inherit the offsets that checkpoints have at their paths."""
-
     token: int
-    folders: list[str]
-    waiting: list[Then]
-    doomed: list[str]
-    forgotten: bool
-    reused: list[str]
+    changes: FolderChanges
+    waits: _Waits
 
 
 class FolderSyncs:
-    """`HeldReplicas` notes which folders changed, and which deleted replicas are to be removed."""
+    """`HeldReplicas` notes what changed in which folder, and which deleted replicas are to be removed."""
 
     def __init__(self, replicas: HeldReplicas, effects: list[Effect]) -> None:
         self._replicas = replicas
         self._effects = effects
         self._tokens = count(FIRST_TOKEN)
-        self._waiting: list[Then] = []
-        """For what changed since the sync under way began."""
-        self._under_way: _Sync | None = None
+        self._waits: dict[str, _Waits] = {}
+        """By folder, for what changed since its fsync under way began."""
+        self._under_way: dict[str, _Sync] = {}
 
     def __repr__(self) -> str:
-        return f"<FolderSyncs: {len(self._waiting)} waiting, {self._under_way} under way>"
+        return f"<FolderSyncs: {sorted(self._waits)} waiting, {sorted(self._under_way)} under way>"
 
-    def when_durable(self, then: Then) -> None:
-        """Call it with NONE once all that was created and deleted before is durable, at once if it is, or with
-        KAFKA_STORAGE_ERROR if a folder of it failed."""
-        if self._under_way is None and not self._replicas.unsynced:
-            then(ErrorCode.NONE)
-            return
-        self._waiting.append(then)
-        self._begin()
+    def is_durable(self, name: TopicPartition) -> bool:
+        """Whether all that was created and deleted under this name is."""
+        under_way = (sync.changes for sync in self._under_way.values())
+        return not any(name in changes.names for changes in (*self._replicas.unsynced.values(), *under_way))
 
-    def _begin(self) -> None:
-        if not self._waiting or self._under_way is not None:
+    def when_durable(self, names: Collection[TopicPartition], then: Then) -> None:
+        """Call it once all that was created and deleted under these names before is durable, at once if it is. It gets
+        those of the names for which a folder failed."""
+        wait = _Wait(then)
+        for folder, changes in self._replicas.unsynced.items():
+            _register(wait, names, changes, self._waits.setdefault(folder, []))
+        for sync in self._under_way.values():
+            _register(wait, names, sync.changes, sync.waits)
+        if not wait.syncs:
+            then(())
+        for folder in sorted(self._replicas.unsynced):
+            self._begin(folder)
+
+    def _begin(self, folder: str) -> None:
+        if folder in self._under_way or folder not in self._replicas.unsynced:
             return
-        replicas = self._replicas
-        changes = replicas.doomed[:], replicas.forgotten, sorted(replicas.reused)
-        self._under_way = _Sync(next(self._tokens), sorted(replicas.unsynced), self._waiting, *changes)
-        self._waiting, replicas.forgotten = [], False
-        replicas.unsynced.clear()
-        replicas.doomed.clear()
-        replicas.reused.clear()
-        begun = self._under_way
-        self._effects.append(SyncFolders(begun.token, begun.folders, begun.reused))
+        changes, waits = self._replicas.unsynced.pop(folder), self._waits.pop(folder, [])
+        sync = self._under_way[folder] = _Sync(next(self._tokens), changes, waits)
+        self._effects.append(SyncFolders(sync.token, [folder], sorted(changes.reused)))
 
     def synced(self, token: int) -> None:
-        done = self._end(token)
-        if done is not None:
-            self._effects.extend(Remove(path) for path in done.doomed)
-            self._replicas.truncated = self._replicas.truncated or done.forgotten
-            for then in done.waiting:
-                then(ErrorCode.NONE)
-            self._begin()
+        folder = self._folder(token)
+        if folder is not None:
+            changes = self._under_way[folder].changes
+            self._effects.extend(Remove(path) for path in changes.doomed)
+            self._replicas.truncated = self._replicas.truncated or changes.forgotten
+            self._replicas.unsure.discard(folder)
+            self._end(folder, failed=False)
 
     def failed(self, token: int) -> None:
-        """A folder of it is offline by now. The others may not have been synced, so they are again, and then all learn
-        of the failure."""
-        done = self._end(token)
-        if done is not None:
-            self._replicas.unsynced.update(set(done.folders).intersection(self._replicas.live_folders))
-            self._replicas.doomed[:0] = done.doomed
-            self._replicas.reused.update(self._replicas.among_live(done.reused))
-            self._replicas.forgotten = self._replicas.forgotten or done.forgotten
-            self._waiting[:0] = [partial(_refuse, then) for then in done.waiting]
-            self._begin()
+        """The folder is offline by now."""
+        folder = self._folder(token)
+        if folder is not None:
+            self._end(folder, failed=True)
 
-    def _end(self, token: int) -> _Sync | None:
-        """The sync with this token, if it is the one under way."""
-        if self._under_way is None or self._under_way.token != token:
-            return None
-        done, self._under_way = self._under_way, None
-        return done
+    def _folder(self, token: int) -> str | None:
+        """The folder of the fsync under way that has this token."""
+        return next((folder for folder, sync in self._under_way.items() if sync.token == token), None)
+
+    def _end(self, folder: str, *, failed: bool) -> None:
+        for wait, names in self._under_way.pop(folder).waits:
+            wait.syncs -= 1
+            if failed:
+                wait.failed.update(names)
+            if not wait.syncs:
+                wait.then(wait.failed)
+        self._begin(folder)
 
 
-def _refuse(then: Then, _code: ErrorCode) -> None:
-    then(ErrorCode.KAFKA_STORAGE_ERROR)
+def _register(wait: _Wait, names: Collection[TopicPartition], changes: FolderChanges, waits: _Waits) -> None:
+    """Have it wait if these changes concern one of the names."""
+    concerned = [name for name in names if name in changes.names]
+    if concerned:
+        wait.syncs += 1
+        waits.append((wait, concerned))
