@@ -90,8 +90,10 @@ class Side:
         self.answers.append((name, answer[:count] if isinstance(answer, bytes) else answer))
 
     def topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
-        """Create a topic and learn its id, once the broker leads all of it."""
-        named = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+        """Create a topic and learn its id, once the broker leads all of it. Its records are of 2023, and 30 s after its
+        start Kafka would delete them, in a slow run between two requests."""
+        options = {"retention_ms": "-1", **configs}
+        named = [{"name": key.replace("_", "."), "value": value} for key, value in options.items()]
         topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": named}
         created = self.quiet("CreateTopics", 7, topics=[topic], timeout_ms=20_000).topics[0]
         assert created.error_code == 0, (self, created)
