@@ -103,8 +103,8 @@ class Checks:
         """The tree as the committed records before an offset make it."""
         self.judged: Callable[[int, Decoded, Applied], None] = _ignore
         """Called for every committed record, with what it did."""
-        self.lost: dict[ReplicaKey, set[Entry]] = {}
-        """What the disks had that were replaced."""
+        self.lost: dict[ReplicaKey, tuple[set[Entry], int]] = {}
+        """What the disks had that were replaced: batches, and the end of the newest snapshot."""
         self.leaders: dict[int, int] = {}
         self.votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._committed_in: list[int] = []
@@ -257,16 +257,18 @@ class Checks:
         """Whether this batch and all committed ones before are on the voter's disk, or in a snapshot there."""
         machine = self.world.machines[voter.id]
         is_lost = machine.is_rotten or (voter.directory != NO_ID and machine.key != voter)
-        found = self.lost.get(voter, set()) if is_lost else durable(machine)
+        found, covered = self.lost.get(voter, (set(), 0)) if is_lost else _kept(machine)
+        if covered >= last.next_offset:  # its log begins at the end of a snapshot, and may be empty
+            return True
         start = min((entry.offset for entry in found), default=0)
         until = bisect_left(self.committed, last.next_offset, key=lambda entry: entry.next_offset) + 1
         since = bisect_left(self.committed, start, key=lambda entry: entry.offset)
-        is_covered = start == 0 or any(snapshot.end_offset >= start for snapshot in snapshots_of(machine)) or is_lost
+        is_covered = start <= covered or is_lost
         return last in found and is_covered and found.issuperset(self.committed[since:until])
 
     def loses(self, machine: Machine) -> None:
         """The disk is replaced, or rots."""
-        self.lost.setdefault(machine.key, durable(machine))
+        self.lost.setdefault(machine.key, _kept(machine))
 
     def asks(self, machine: Machine, request: Any) -> None:
         """A request leaves a machine: a candidate's says that it voted for itself."""
@@ -340,6 +342,11 @@ class Checks:
         whole = [voter.id for voter in voters if not self.committed or self.has_all(voter, self.committed[-1])]
         if len(whole) < voters.majority:
             raise Violation(f"I43: after a power cut only {whole} have all {self.end} committed records")
+
+
+def _kept(machine: Machine) -> tuple[set[Entry], int]:
+    """What a power cut leaves: the batches of the log, and the end of the newest snapshot (0 without one)."""
+    return durable(machine), max((snapshot.end_offset for snapshot in snapshots_of(machine)), default=0)
 
 
 def snapshots_of(machine: Machine) -> list[SnapshotId]:
