@@ -48,6 +48,8 @@ class Owner:
         self.is_uncertain = False
         self._breaks: int | None = None
         self._overdue = 0
+        self.contradicts = False
+        """Whether it aborts what it may have committed: INVALID_TXN_STATE is the right answer then."""
 
     def __repr__(self) -> str:
         return f"<owner of {self.transactional_id}{', in doubt' if self.is_uncertain else ''}>"
@@ -66,6 +68,8 @@ class Owner:
         self.is_uncertain |= self._breaks is not None
         ghosts = self.ghosts
         excused = self.is_uncertain or ghosts.aged or self._overdue != ghosts.overdue[self.transactional_id]
+        excused |= self.contradicts and error == ErrorCode.INVALID_TXN_STATE
+        self.contradicts = False
         if error in FATAL_ERRORS and not excused:
             assert ghosts.with_losses(), (
                 f"I50: {self.transactional_id} has only one owner, which was refused with {error.name}"
@@ -220,6 +224,8 @@ class Transactor:
         if self.machine.fatal or (failed and not self.machine.is_open):
             self._restart()
         elif failed:
+            if self.owner is not None:
+                self.owner.contradicts |= self._ends_as is Fate.COMMITTED
             self._end(commit=False)
         elif self._written is not None:
             assert not self._skipped or self._ends_as is Fate.ABORTED, (
