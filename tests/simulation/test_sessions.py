@@ -24,7 +24,8 @@ REACHED = {
     12984: (*COPIED, "group downgraded"),
     10657: ("group upgraded", "group downgraded", "classic member of a consumer group", "consumer member fenced"),
     10662: ("old producer ended a transaction", "old producer added partitions", "old producer verified"),
-    10650: ("static consumer member replaced", "instance ID in use", "group upgraded"),
+    10650: ("static consumer member replaced", "group upgraded"),
+    10670: ("instance ID in use",),
     10400: ("static member replaced", "rejected: classic member"),
 }
 """Seeds and the states that they come to."""
