@@ -425,7 +425,7 @@ class QuorumMember:
         assert self.machine is not None
         work = 0
         if self.local.load(self.machine.replica):
-            self._take_snapshot()
+            self._snapshot_loaded()
         for outcomes in self.local.advance(self.machine.replica, now):
             for outcome in outcomes:
                 self._take(outcome, now)
@@ -435,7 +435,7 @@ class QuorumMember:
                 break
         self._behind_since = now.mono if self.local.is_behind(self.machine.replica) else None
 
-    def _take_snapshot(self) -> None:
+    def _snapshot_loaded(self) -> None:
         self.notices += self._session.loaded()
         self.local.watches.notice(["/"])
         self.notices += [Changed(path) for path in self.local.watches.events()]
