@@ -18,7 +18,7 @@ from tidelog.lab.voters.play import VoterPlay
 
 
 class Kind(NamedTuple):
-    """How a story of this kind is told: its play, and what is done with it."""
+    """What plays a story of this kind, and what uses the result."""
 
     name: str
     play: Callable[[Story, dict[str, str]], Any]

@@ -59,7 +59,7 @@ def kill(play: VoterPlay, command: Command) -> None:
 
 
 def power(play: VoterPlay, command: Command) -> None:
-    """Cut the power of the machines; unsynced data are lost, and nobody is told that they are gone."""
+    """Cut the power of the machines; unsynced data are lost, and no connection is closed."""
     for name in command.words:
         play.world.lose_power(play.running(name))
     play.run()

@@ -1,7 +1,7 @@
 """fsyncs of the log folders after replicas were created or deleted: off the loop, one at a time for each folder.
 
 A power loss could otherwise take a created replica that is in sync, or bring a deleted one back. An fsync takes
-milliseconds, or seconds where the disk is busy, or hangs with it. So whoever must wait registers a function meanwhile,
+milliseconds, or seconds where the disk is busy, or hangs with it. So a caller that must wait registers a function,
 and waits only for the folders that concern its own partitions.
 """
 
